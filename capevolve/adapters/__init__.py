@@ -1,0 +1,1 @@
+"""Adapters: the contract users write to, and the child processes that run them."""

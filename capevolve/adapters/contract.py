@@ -1,0 +1,65 @@
+"""What a user writes so that capevolve can drive their agent: three methods, `def` or `async def`.
+
+An adapter may subclass `Adapter` or merely look like it. It is loaded and called only in child processes
+(`adapters/host.py`), never in the process that drives a run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from capevolve.model import Rollout, Score, Task
+
+
+class Adapter(ABC):
+    """Connects capevolve to an agent and its evaluation."""
+
+    @abstractmethod
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Returns the tasks; capevolve asks with `split="all"` and does the splitting itself.
+
+        The same call returns the same tasks: the order is irrelevant, ids and content are not.
+        """
+
+    @abstractmethod
+    def run_target(self, task: Task, ctx: Any, *, seed: int) -> Rollout | Awaitable[Rollout]:
+        """Runs the agent once on one task.
+
+        Args:
+            task: The evaluation case.
+            ctx: What `live` yielded: by default the path of the candidate's directory.
+            seed: The trial's seed. Forward it to whatever is random in the agent.
+
+        Raises:
+            AgentFailure: The agent itself failed; the trial scores 0. Any other exception, like a
+                `Rollout.error`, is an infrastructure failure: missing data.
+        """
+
+    @abstractmethod
+    def score(self, task: Task, rollout: Rollout) -> Score | Awaitable[Score]:
+        """Scores one rollout in [0, 1]. The same rollout always gets the same score."""
+
+    def materialize(self, candidate_dir: Path, edits: Mapping[str, str] | None = None) -> None:
+        """Writes edits, `{relative path: text}`, into a candidate's directory, and touches nothing else."""
+        for name, text in (edits or {}).items():
+            path = candidate_dir / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def apply(self, candidate_dir: Path, edits: Mapping[str, str] | None = None) -> None:
+        """Makes a candidate the one the target uses. Kept for cap-evolve adapters; prefer `live`."""
+        self.materialize(candidate_dir, edits)
+
+    @contextmanager
+    def live(self, candidate_dir: Path) -> Iterator[Any]:
+        """Makes a candidate live while trials run, and yields the `ctx` that `run_target` receives."""
+        self.apply(candidate_dir)
+        yield candidate_dir
+
+
+CapabilityAdapter = Adapter
+"""The name cap-evolve gives to `Adapter`."""
