@@ -1,0 +1,62 @@
+"""How trials are spread over hosts, and how far ahead of them requests are sent."""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+
+MAX_SYNC_HOSTS = 8
+"""Plain adapters get a process per slot up to here, then threads."""
+
+MAX_AHEAD = 64
+"""The most requests that wait in a host per slot."""
+
+_WAIT_S = 0.1
+_MEMORY = 64
+_LOOK_EVERY = 16
+
+
+def plan_widths(slots: int, *, is_async: bool, cpus: int, trials_per_host: int | None) -> tuple[int, ...]:
+    """Returns how many trials each host runs at once; the sum is `slots`.
+
+    Args:
+        slots: Trials at once in all, at least 1.
+        is_async: Event loops spread over the processors; plain adapters get a process per slot up to 8.
+        cpus: Processors.
+        trials_per_host: Overrides both rules: no host runs more than this at once.
+    """
+    if trials_per_host is not None:
+        hosts = -(-slots // trials_per_host)
+    else:
+        hosts = min(slots, cpus if is_async else MAX_SYNC_HOSTS)
+    least, more = divmod(slots, hosts)
+    return tuple(least + (index < more) for index in range(hosts))
+
+
+class Pace:
+    """Watches how long trials take.
+
+    A host that must wait for its next request idles for a round trip, which only matters when trials are
+    short. So about a tenth of a second of work, by the median of the last 64 trials, may wait in each slot.
+
+    Args:
+        enabled: False to send nothing ahead.
+    """
+
+    def __init__(self, *, enabled: bool) -> None:
+        self.ahead = 0
+        """How many requests may wait per slot."""
+        self._enabled = enabled
+        self._durations: deque[float] = deque(maxlen=_MEMORY)
+        self._since_look = 0
+
+    def record(self, duration_s: float) -> None:
+        """Takes the duration of a finished trial, in seconds."""
+        if not self._enabled:
+            return
+        self._durations.append(duration_s)
+        self._since_look += 1
+        if self._since_look >= _LOOK_EVERY or not self.ahead:
+            self._since_look = 0
+            median = statistics.median(self._durations)
+            self.ahead = min(MAX_AHEAD, int(_WAIT_S / max(median, 1e-6)))

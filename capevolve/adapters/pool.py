@@ -1,0 +1,139 @@
+"""The driver's side of the hosts: a pool that runs the trials of one evaluation of one candidate.
+
+Hosts are never shared between candidates: a module that a host has imported would be the wrong candidate's.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+from capevolve.adapters.crew import Crew, Setting
+from capevolve.adapters.pace import Pace
+from capevolve.adapters.processes import dismiss_guard, start_guard
+from capevolve.adapters.records import AdapterFacts, AdapterRef, TrialReply, TrialRequest
+from capevolve.adapters.seat import Flight, Limits
+
+
+class HostPool:
+    """Runs trials in child processes: one pool for one evaluation of one candidate.
+
+    Use it as `async with HostPool(...) as pool`, on one event loop. However the block is left, every process
+    that it started is dead afterwards, and so are theirs. A driver that is killed takes them along.
+
+    A trial that kills its host ends as `crash`, one that hangs as `timeout`; the others lose nothing. Where
+    several trials shared a dead host, each of them runs again alone in a fresh one, so that only the culprit
+    pays.
+
+    Args:
+        adapter: The adapter to load.
+        candidate_dir: The candidate's files, given to the adapter's `live`.
+        slots: Trials at once, at least 1.
+        timeout_s: The limit of a trial: `run_target` and `score` together.
+        grace_s: What a trial gets on top of its limit to end in good order, and a host to leave `live`.
+        trials_per_host: The most trials at once in one process; by default 1 for `def run_target` up to 8
+            slots, and the slots spread over the processors for `async def`.
+        env: Added to the environment of the hosts.
+        python: The interpreter of the hosts.
+        prefetch: Let requests wait in a host when trials are short, so that it never idles.
+        start_timeout_s: The limit of a host's start: loading the adapter, `tasks`, `live`.
+    """
+
+    def __init__(
+        self,
+        adapter: AdapterRef,
+        candidate_dir: Path,
+        *,
+        slots: int,
+        timeout_s: float,
+        grace_s: float,
+        trials_per_host: int | None = None,
+        env: Mapping[str, str] = MappingProxyType({}),
+        python: str = sys.executable,
+        prefetch: bool = True,
+        start_timeout_s: float = 300.0,
+    ) -> None:
+        if slots < 1 or (trials_per_host is not None and trials_per_host < 1):
+            raise ValueError("slots and trials_per_host are at least 1")
+        limits = Limits(timeout_s, grace_s, start_timeout_s)
+        setting = Setting(adapter, candidate_dir, slots, limits, trials_per_host, dict(env), python)
+        self._slots = slots
+        self._pace = Pace(enabled=prefetch)
+        self._crew = Crew(setting, self._pace, self._take)
+        self._in_flight: set[int] = set()
+        self._done: list[TrialReply] = []
+        self._guard: tuple[subprocess.Popen[bytes], int] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._guard = start_guard(self._crew.marker)
+        self._crew.begin()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._crew.close()
+        finally:
+            self._crew.destroy()
+            if self._guard is not None:
+                dismiss_guard(*self._guard)
+
+    def free(self) -> int:
+        """Returns how many requests may be submitted now: free slots, and places to wait in the hosts."""
+        return max(0, self._slots * (1 + self._pace.ahead) - len(self._in_flight))
+
+    def submit(self, requests: Sequence[TrialRequest]) -> None:
+        """Queues requests; each will be answered by exactly one reply.
+
+        Raises:
+            ValueError: A key is in flight already.
+        """
+        keys = {request.key for request in requests}
+        if len(keys) < len(requests) or not keys.isdisjoint(self._in_flight):
+            raise ValueError("a request with the same key is in flight already")
+        self._in_flight |= keys
+        self._crew.add([Flight(request) for request in requests])
+
+    async def replies(self) -> list[TrialReply]:
+        """Waits for at least one reply and returns all there are; [] at once when nothing is in flight.
+
+        Raises:
+            AdapterError: The adapter cannot be used: it does not load, `live` fails, or a task is not what
+                the splits froze. Raised after the replies of the trials that were running.
+            OutsideError: Hosts do not start.
+        """
+        crew = self._crew
+        while not self._done:
+            if crew.fatal is not None and not crew.busy():
+                raise crew.fatal
+            if not self._in_flight:
+                break
+            crew.news.clear()
+            await crew.news.wait()
+        done, self._done = self._done, []
+        return done
+
+    async def facts(self) -> AdapterFacts:
+        """Returns what loading the adapter told; starts a host if there is none.
+
+        Raises:
+            AdapterError: It cannot be loaded.
+            OutsideError: Hosts do not start.
+        """
+        crew = self._crew
+        while crew.facts is None:
+            if crew.fatal is not None:
+                raise crew.fatal
+            crew.call_up()
+            crew.news.clear()
+            await crew.news.wait()
+        return crew.facts
+
+    def _take(self, reply: TrialReply) -> None:
+        self._in_flight.discard(reply.key)
+        self._done.append(reply)

@@ -1,0 +1,144 @@
+"""What crosses from the hosts to the rest of capevolve: requests, replies, facts, listed tasks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from capevolve.model import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterRef:
+    """Where an adapter is.
+
+    Attributes:
+        root: The project's directory: the hosts' working directory.
+        target: `adapter.py`, `adapters/adapter.py:Class` or `package.module:Class`; the class is `Adapter`
+            unless named.
+    """
+
+    root: Path
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRequest:
+    """A trial to run.
+
+    Attributes:
+        key: Names the request within its pool; unique among those in flight.
+        task_digest: The digest of the task's content as the splits froze it.
+        trial: The trial's number k, from 0.
+        seed: What `run_target` receives.
+    """
+
+    key: int
+    task_id: str
+    task_digest: str
+    trial: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A shown-only figure beside the reward; the primary one equals the reward."""
+
+    name: str
+    value: float
+    primary: bool
+    direction: Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReply:
+    """What became of a request.
+
+    Attributes:
+        key: The request's key.
+        feedback: The scorer's words, or those of an `AgentFailure`.
+        payload: JSON text of an object: `output`, `trace`, `tool_calls`, `error`, `metadata` of the rollout;
+            `traceback` after an exception; `host_output` (the last 16 KB printed) after a death.
+        cost_usd: As reported; None when not reported or not a finite number >= 0.
+        tokens: As reported; None when not reported or not a whole number >= 0.
+        duration_s: From the call of `run_target` to the end of `score`, in seconds.
+        starts: How often the target was called for it: 2 when a host died under several trials and this one
+            ran again alone.
+    """
+
+    key: int
+    outcome: Outcome
+    feedback: str
+    metrics: tuple[Metric, ...]
+    payload: str
+    cost_usd: float | None
+    tokens: int | None
+    duration_s: float
+    starts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterFacts:
+    """What a host learned by loading the adapter.
+
+    Attributes:
+        class_name: The adapter's class.
+        is_async: True when `run_target` is `async def`.
+        file: The adapter's file, relative to the project's root where it lies under it.
+        files: Path and digest of that file and of every module loaded from under the root, sorted.
+        digest: One digest over `class_name` and `files`: it changes when the adapter or its scorer does.
+    """
+
+    class_name: str
+    is_async: bool
+    file: str
+    files: tuple[tuple[str, str], ...]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTask:
+    """A task as the adapter listed it.
+
+    Attributes:
+        digest: `canonical.digest` of `{"input", "target", "metadata"}`.
+        content: The canonical JSON text of the same object.
+        cluster: `metadata["cluster"]` as text; None when absent.
+    """
+
+    id: str
+    digest: str
+    content: str
+    cluster: str | None
+
+    @property
+    def input(self) -> Any:
+        """What the agent is given."""
+        return json.loads(self.content)["input"]
+
+    @property
+    def target(self) -> Any:
+        """What the scorer compares with."""
+        return json.loads(self.content)["target"]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The task's free JSON."""
+        return cast("dict[str, Any]", json.loads(self.content)["metadata"])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskListing:
+    """The tasks of an adapter.
+
+    Attributes:
+        tasks: Every task once, sorted by id: the order in which an adapter lists them means nothing.
+        source: `all`, or `splits` when the adapter only knows train, val and test.
+        facts: What was learned by loading the adapter.
+    """
+
+    tasks: tuple[ListedTask, ...]
+    source: Literal["all", "splits"]
+    facts: AdapterFacts

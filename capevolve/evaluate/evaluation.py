@@ -1,0 +1,309 @@
+"""The doors to an evaluation: `evaluate` for one candidate, `evaluate_together` for interleaved ones."""
+
+from __future__ import annotations
+
+import shutil
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from capevolve.adapters.pool import HostPool
+from capevolve.adapters.records import AdapterFacts
+from capevolve.budget import Allowance, Remaining
+from capevolve.candidates import Candidate, find_changes, load_candidate, write_candidate
+from capevolve.errors import BudgetExhaustedError, TamperError, UserError
+from capevolve.evaluate.execute import Arm, Execution, Executor
+from capevolve.evaluate.measurement import read_measurement
+from capevolve.evaluate.plan import TrialPlan, plan_trials
+from capevolve.evaluate.progress import Progress, ignore_progress
+from capevolve.evaluate.ticket import Ticket, check_ticket
+from capevolve.failpoints import failpoint
+from capevolve.ledger.evaluations import (
+    EvaluationKey,
+    Fence,
+    check_fence,
+    finish_evaluation,
+    open_evaluation,
+    read_evaluation,
+)
+from capevolve.ledger.runs import RunRecord, read_run, read_split
+from capevolve.ledger.trials import (
+    TrialResult,
+    claim_trials,
+    read_task_durations,
+    read_trials,
+    record_results,
+)
+from capevolve.model import Measurement, Reason, Split, TaskRef, Unmeasured
+from capevolve.runs import OpenRun
+
+TEST_INTERRUPTIONS = 2
+"""A test trial interrupted this often is missing data; `seal.interrupted: missing` makes it 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """A candidate to evaluate.
+
+    Attributes:
+        num_trials: Trials per task; None is the spec's `evaluation.num_trials`.
+        ids: Only these tasks of the split. Such a measurement is a subset and never gates.
+        tag: Sets this evaluation apart from others of the same candidate, split and trials.
+    """
+
+    candidate_id: str
+    split: Split
+    num_trials: int | None = None
+    ids: tuple[str, ...] | None = None
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """An opened evaluation: its fence, its tasks, and what is left to do."""
+
+    request: EvaluationRequest
+    fence: Fence
+    tasks: tuple[TaskRef, ...]
+    plan: TrialPlan
+
+
+async def evaluate(
+    run: OpenRun,
+    request: EvaluationRequest,
+    *,
+    ticket: Ticket | None = None,
+    remaining: Remaining | None = None,
+    on_progress: Callable[[Progress], None] = ignore_progress,
+) -> Measurement:
+    """Evaluates a candidate on a split. Asked again, it continues: finished trials are never called again.
+
+    Args:
+        ticket: The seal's ticket; without it the test split is refused.
+        remaining: What may be spent; None is no cap.
+        on_progress: Called after every commit.
+
+    Raises:
+        TestSealError: The test split without the ticket of an open attempt.
+        BudgetExhaustedError: A cap was reached; what was measured is kept.
+        AdapterError: The adapter or the candidate cannot be loaded.
+        TamperError: The adapter changed since the run was started, or the target edited its candidate.
+    """
+    measurements = await evaluate_together(
+        run, [request], ticket=ticket, remaining=remaining, on_progress=on_progress
+    )
+    return measurements[0]
+
+
+async def evaluate_together(
+    run: OpenRun,
+    requests: Sequence[EvaluationRequest],
+    *,
+    ticket: Ticket | None = None,
+    remaining: Remaining | None = None,
+    on_progress: Callable[[Progress], None] = ignore_progress,
+) -> list[Measurement]:
+    """Evaluates candidates interleaved, task by task, in one queue. See `evaluate`."""
+    works, record = _open(run, requests, ticket)
+    progress = Progress(
+        title=" + ".join(request.tag or request.split for request in requests),
+        done=sum(work.plan.finished + len(work.plan.lost) for work in works),
+        total=sum(work.plan.total for work in works),
+    )
+    on_progress(progress)
+    allowance = Allowance(remaining or Remaining(), run.clock)
+    if any(work.plan.todo for work in works):
+        await _execute(run, record, works, allowance, progress, on_progress)
+    failpoint("evaluate.executed")
+    with run.ledger.write() as connection:
+        unfinished = [work for work in works if not _is_finished(connection, work)]
+        for work in works:
+            if work not in unfinished:
+                finish_evaluation(connection, work.fence, run.clock())
+    if unfinished:
+        raise BudgetExhaustedError(
+            f"The evaluation stopped: {allowance.exhausted}. What was measured is kept.",
+            fix=f"Raise the cap in capevolve.yaml and run: capevolve run --resume {run.id}.",
+        )
+    failpoint("evaluate.finished")
+    with run.ledger.read() as connection:
+        return [
+            read_measurement(connection, read_evaluation(connection, work.fence.evaluation_id), work.tasks)
+            for work in works
+        ]
+
+
+def _open(
+    run: OpenRun, requests: Sequence[EvaluationRequest], ticket: Ticket | None
+) -> tuple[list[_Work], RunRecord]:
+    """Opens a session on each evaluation and settles what earlier sessions left behind."""
+    with run.ledger.write() as connection:
+        record = read_run(connection, run.id)
+        durations = read_task_durations(connection, run.id)
+        works = []
+        for request in requests:
+            key = _key(run, request, ticket)
+            tasks = _tasks(connection, key, ticket)
+            fence = open_evaluation(connection, run.driver, key, run.clock())
+            plan = plan_trials(
+                tasks,
+                read_trials(connection, fence.evaluation_id),
+                num_trials=key.num_trials,
+                base_seed=key.base_seed,
+                max_interruptions=_max_interruptions(run, request.split),
+                durations=durations,
+            )
+            _record_lost(connection, fence, plan, run.clock())
+            works.append(_Work(request, fence, tasks, plan))
+    failpoint("evaluate.opened")
+    return works, record
+
+
+def _key(run: OpenRun, request: EvaluationRequest, ticket: Ticket | None) -> EvaluationKey:
+    test = request.split == "test"
+    if request.num_trials is not None and request.num_trials < 1:
+        raise UserError("An evaluation takes at least one trial per task.", where="num_trials")
+    return EvaluationKey(
+        run_id=run.id,
+        candidate_id=request.candidate_id,
+        split=request.split,
+        num_trials=request.num_trials or run.spec.evaluation.num_trials,
+        base_seed=run.spec.base_seed(),
+        tag=request.tag,
+        subset=None if request.ids is None else tuple(sorted(set(request.ids))),
+        attempt_id=ticket.attempt_id if test and ticket is not None else None,
+    )
+
+
+def _tasks(connection: Connection, key: EvaluationKey, ticket: Ticket | None) -> tuple[TaskRef, ...]:
+    """The tasks to evaluate, in split order."""
+    if key.split == "test":
+        check_ticket(connection, key, ticket)
+        return ticket.tasks if ticket is not None else ()
+    refs = tuple(task.ref for task in read_split(connection, key.run_id, key.split))
+    if key.subset is not None:
+        unknown = sorted(set(key.subset) - {ref.id for ref in refs})
+        if unknown or not key.subset:
+            raise UserError(
+                f"The {key.split} split has no task {unknown[0]!r}." if unknown else "No task was named.",
+                where="ids",
+                fix=f"`capevolve status {key.run_id}` says where the split is listed.",
+            )
+        refs = tuple(ref for ref in refs if ref.id in set(key.subset))
+    if not refs:
+        raise UserError(f"The {key.split} split is empty: there is nothing to measure.", where=key.run_id)
+    return refs
+
+
+def _max_interruptions(run: OpenRun, split: Split) -> int:
+    if split == "test":
+        return 1 if run.spec.seal.interrupted == "missing" else TEST_INTERRUPTIONS
+    return run.spec.evaluation.max_interruptions
+
+
+def _record_lost(connection: Connection, fence: Fence, plan: TrialPlan, now: float) -> None:
+    if not plan.lost:
+        return
+    check_fence(connection, fence)
+    claim_trials(connection, fence, plan.lost, now)
+    results = [
+        TrialResult(
+            claim.task_id,
+            claim.trial,
+            Unmeasured(Reason.INTERRUPTED, f"interrupted {claim.interrupted} times without a result"),
+        )
+        for claim in plan.lost
+    ]
+    record_results(connection, fence, results, now)
+
+
+def _is_finished(connection: Connection, work: _Work) -> bool:
+    rows = read_trials(connection, work.fence.evaluation_id)
+    return sum(row.outcome is not None for row in rows) == work.plan.total
+
+
+async def _execute(
+    run: OpenRun,
+    record: RunRecord,
+    works: Sequence[_Work],
+    allowance: Allowance,
+    progress: Progress,
+    on_progress: Callable[[Progress], None],
+) -> None:
+    settings = run.spec.evaluation
+    test = any(work.request.split == "test" for work in works)
+    prefetch = not test and len(works) == 1
+    scratch = run.folder / "work"
+    async with AsyncExitStack() as stack:
+        arms = []
+        for work in works:
+            if not work.plan.todo:
+                continue
+            folder = scratch / f"evaluation-{work.fence.evaluation_id}-{work.fence.session}"
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            candidate = _write_copy(run, work.request.candidate_id, folder)
+            stack.push_async_callback(_check_copy, folder, candidate)
+            pool = HostPool(
+                run.adapter,
+                folder,
+                slots=settings.concurrency,
+                timeout_s=settings.timeout_s,
+                grace_s=settings.grace_s,
+                trials_per_host=settings.trials_per_host,
+                prefetch=prefetch,
+            )
+            await stack.enter_async_context(pool)
+            check_adapter(record, await pool.facts())
+            digests = {task.id: task.digest for task in work.tasks}
+            arms.append(Arm(work.fence, pool, digests, deque(work.plan.todo)))
+        executor = Executor(
+            ledger=run.ledger,
+            arms=arms,
+            settings=Execution(settings.concurrency, prefetch, settings.retries, settings.retry_wait_s),
+            allowance=allowance,
+            clock=run.clock,
+            on_progress=on_progress,
+            progress=progress,
+        )
+        await executor.run()
+
+
+def _write_copy(run: OpenRun, candidate_id: str, folder: Path) -> Candidate:
+    """Writes the candidate afresh: what one evaluation does to its copy, no other sees."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with run.ledger.read() as connection:
+        candidate = load_candidate(connection, candidate_id)
+        write_candidate(connection, candidate, folder)
+    return candidate
+
+
+async def _check_copy(folder: Path, candidate: Candidate) -> None:
+    """Refuses the results of a target that edited the candidate it was measured with."""
+    changed = find_changes(folder, candidate)
+    if changed:
+        raise TamperError(
+            f"The target changed the candidate while it was evaluated: {', '.join(changed)}.",
+            where=str(folder),
+            fix="Let the target write elsewhere: a candidate is what it reads.",
+        )
+
+
+def check_adapter(record: RunRecord, facts: AdapterFacts) -> None:
+    """Refuses an adapter that is not the one the run was started with.
+
+    Raises:
+        TamperError: A file of the adapter was changed, removed or added.
+    """
+    if facts.digest == record.adapter_digest:
+        return
+    before, now = dict(record.adapter_files), dict(facts.files)
+    names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    raise TamperError(
+        f"The adapter changed since run {record.id} was started: {', '.join(names) or facts.class_name}.",
+        where=facts.file,
+        fix="Restore it to resume the run, or start a new run: numbers of two scorers do not compare.",
+    )

@@ -1,0 +1,220 @@
+"""Runs the trials of one or two evaluations: one queue, one ledger commit for many results and claims.
+
+The loop is: take what hosts answered, commit it together with the next claims in one transaction, hand the
+claimed trials to the hosts. So a claim is durable before its target is called, a result is durable before
+anything builds on it, and a fast target costs one commit per batch instead of two per trial.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from tenacity import RetryCallState, Retrying, wait_exponential_jitter
+
+from capevolve.adapters.pool import HostPool
+from capevolve.adapters.records import TrialReply, TrialRequest
+from capevolve.budget import Allowance
+from capevolve.canonical import canonical_json
+from capevolve.evaluate.progress import Progress
+from capevolve.failpoints import failpoint
+from capevolve.ledger.evaluations import Fence, check_fence
+from capevolve.ledger.store import Ledger
+from capevolve.ledger.trials import Claim, TrialResult, claim_trials, record_results
+from capevolve.model import Reason, Unmeasured
+
+RETRIED = frozenset({Reason.INFRA, Reason.CRASH})
+"""Failures that a second call may mend. A timeout is not one: it would cost the limit again."""
+
+
+@dataclass(slots=True)
+class Arm:
+    """One evaluation in the queue, with the hosts that hold its candidate; `asked` trials are with them."""
+
+    fence: Fence
+    pool: HostPool
+    digests: dict[str, str]
+    todo: deque[Claim]
+    asked: int = 0
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A claimed trial on its way; `tries` are the calls of this session so far."""
+
+    arm: int
+    claim: Claim
+    tries: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How an execution behaves.
+
+    Attributes:
+        concurrency: Trials in flight at once, over all arms.
+        prefetch: Whether hosts may hold a few claimed trials ahead when trials are short.
+        retries: Further calls after an infrastructure failure.
+        retry_wait_s: First wait before a retry; it doubles, with jitter.
+    """
+
+    concurrency: int
+    prefetch: bool
+    retries: int
+    retry_wait_s: float
+
+
+@dataclass(slots=True)
+class Executor:
+    """Drives arms to their end. `run` returns when nothing is left or the allowance is used up."""
+
+    ledger: Ledger
+    arms: Sequence[Arm]
+    settings: Execution
+    allowance: Allowance
+    clock: Callable[[], float]
+    on_progress: Callable[[Progress], None]
+    progress: Progress
+    _flights: dict[int, _Flight] = field(default_factory=dict)
+    _retries: list[tuple[float, int]] = field(default_factory=list)
+    _results: list[tuple[int, TrialResult]] = field(default_factory=list)
+    _next_key: int = 0
+
+    async def run(self) -> None:
+        """Runs every trial of every arm that the allowance admits."""
+        waits: dict[int, asyncio.Future[list[TrialReply]]] = {}
+        try:
+            while True:
+                claims = self._take_claims()
+                await self._commit(claims)
+                self._submit(claims)
+                if not self._flights:
+                    return
+                await self._wait(waits)
+        finally:
+            for wait in waits.values():
+                wait.cancel()
+            await asyncio.gather(*waits.values(), return_exceptions=True)
+
+    def _take_claims(self) -> list[_Flight]:
+        """The next trials for the free places, taking turns between the arms."""
+        taken: list[_Flight] = []
+        free = [arm.pool.free() for arm in self.arms]
+        room = self._room()
+        progressed = True
+        while progressed and room > len(taken):
+            progressed = False
+            for index, arm in enumerate(self.arms):
+                if arm.todo and free[index] > 0 and room > len(taken) and self.allowance.reserve():
+                    free[index] -= 1
+                    taken.append(_Flight(index, arm.todo.popleft()))
+                    progressed = True
+        return taken
+
+    def _room(self) -> int:
+        if len(self.arms) == 1 and self.settings.prefetch:
+            return self.arms[0].pool.free()
+        return self.settings.concurrency - len(self._flights)
+
+    async def _commit(self, claims: Sequence[_Flight]) -> None:
+        if not claims and not self._results:
+            return
+        results, self._results = self._results, []
+        failpoint("evaluate.before_commit")
+        await asyncio.to_thread(self._write, claims, results, self.clock())
+        failpoint("evaluate.after_commit")
+        if results:
+            self.on_progress(self.progress)
+
+    def _write(
+        self, claims: Sequence[_Flight], results: Sequence[tuple[int, TrialResult]], now: float
+    ) -> None:
+        with self.ledger.write() as connection:
+            for index, arm in enumerate(self.arms):
+                mine = [result for owner, result in results if owner == index]
+                new = [flight.claim for flight in claims if flight.arm == index]
+                if mine or new:
+                    check_fence(connection, arm.fence)
+                    record_results(connection, arm.fence, mine, now)
+                    claim_trials(connection, arm.fence, new, now)
+
+    def _submit(self, flights: Sequence[_Flight]) -> None:
+        for index, arm in enumerate(self.arms):
+            requests = []
+            for flight in flights:
+                if flight.arm == index:
+                    requests.append(self._request(arm, flight))
+            if requests:
+                arm.asked += len(requests)
+                arm.pool.submit(requests)
+
+    def _request(self, arm: Arm, flight: _Flight) -> TrialRequest:
+        key, self._next_key = self._next_key, self._next_key + 1
+        self._flights[key] = flight
+        claim = flight.claim
+        return TrialRequest(key, claim.task_id, arm.digests[claim.task_id], claim.trial, claim.seed)
+
+    async def _wait(self, waits: dict[int, asyncio.Future[list[TrialReply]]]) -> None:
+        """Waits for an answer or for a retry that is due."""
+        for index, arm in enumerate(self.arms):
+            if arm.asked and index not in waits:
+                waits[index] = asyncio.ensure_future(arm.pool.replies())
+        timeout = max(0.0, self._retries[0][0] - self.clock()) if self._retries else None
+        if waits:
+            await asyncio.wait(waits.values(), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        elif timeout:
+            await asyncio.sleep(timeout)
+        for index in [index for index, wait in waits.items() if wait.done()]:
+            for reply in waits.pop(index).result():
+                self.arms[index].asked -= 1
+                self._take_reply(reply)
+        self._resubmit_due()
+
+    def _take_reply(self, reply: TrialReply) -> None:
+        flight = self._flights[reply.key]
+        outcome = reply.outcome
+        retryable = isinstance(outcome, Unmeasured) and outcome.reason in RETRIED
+        self.allowance.settle(reply.cost_usd)
+        flight.tries += reply.starts - 1
+        if retryable and flight.tries <= self.settings.retries and self.allowance.reserve():
+            flight.tries += 1
+            wait = _retry_wait(self.settings.retry_wait_s, flight.tries - 1)
+            heapq.heappush(self._retries, (self.clock() + wait, reply.key))
+            return
+        del self._flights[reply.key]
+        self._results.append((flight.arm, _result(flight, reply)))
+        self.progress = self.progress.count(outcome, reply.cost_usd)
+
+    def _resubmit_due(self) -> None:
+        while self._retries and self._retries[0][0] <= self.clock():
+            _, key = heapq.heappop(self._retries)
+            flight = self._flights.pop(key)
+            self._submit([flight])
+
+
+def _retry_wait(first_s: float, attempt: int) -> float:
+    state = RetryCallState(Retrying(), None, (), {})
+    state.attempt_number = attempt
+    return float(wait_exponential_jitter(initial=first_s, max=60.0, jitter=first_s)(state))
+
+
+def _metrics(reply: TrialReply) -> str:
+    return canonical_json([asdict(metric) for metric in reply.metrics]) if reply.metrics else "[]"
+
+
+def _result(flight: _Flight, reply: TrialReply) -> TrialResult:
+    return TrialResult(
+        task_id=flight.claim.task_id,
+        trial=flight.claim.trial,
+        outcome=reply.outcome,
+        extra_calls=flight.tries - 1,
+        duration_s=reply.duration_s,
+        cost_usd=reply.cost_usd,
+        tokens=reply.tokens,
+        feedback=reply.feedback,
+        metrics=_metrics(reply),
+        payload=reply.payload,
+    )

@@ -1,0 +1,62 @@
+"""From an evaluation's rows to its measurement."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from capevolve.ledger.evaluations import EvaluationRecord
+from capevolve.ledger.runs import read_split
+from capevolve.ledger.trials import TrialRow, read_trials
+from capevolve.model import Measurement, Scored, TaskOutcomes, TaskRef, Unmeasured
+
+
+def read_measurement(
+    connection: Connection, evaluation: EvaluationRecord, tasks: Sequence[TaskRef]
+) -> Measurement:
+    """Reads the measurement of an evaluation over the given tasks, in their order."""
+    return reduce_trials(evaluation, tasks, read_trials(connection, evaluation.id))
+
+
+def read_tasks(connection: Connection, evaluation: EvaluationRecord) -> tuple[TaskRef, ...]:
+    """The tasks of a train or val evaluation, in split order.
+
+    Raises:
+        TestSealError: It is an evaluation of test.
+    """
+    refs = tuple(task.ref for task in read_split(connection, evaluation.key.run_id, evaluation.key.split))
+    if evaluation.key.subset is None:
+        return refs
+    wanted = set(evaluation.key.subset)
+    return tuple(ref for ref in refs if ref.id in wanted)
+
+
+def reduce_trials(
+    evaluation: EvaluationRecord, tasks: Sequence[TaskRef], rows: Sequence[TrialRow]
+) -> Measurement:
+    """Groups finished trials by task. Claimed trials have no result yet and are left out."""
+    by_task: dict[str, list[TrialRow]] = defaultdict(list)
+    for row in rows:
+        by_task[row.task_id].append(row)
+    return Measurement(
+        evaluation_id=str(evaluation.id),
+        candidate_id=evaluation.key.candidate_id,
+        split=evaluation.key.split,
+        num_trials=evaluation.key.num_trials,
+        base_seed=evaluation.key.base_seed,
+        subset=evaluation.key.subset is not None,
+        tasks=tuple(_outcomes(task, by_task[task.id]) for task in tasks),
+    )
+
+
+def _outcomes(task: TaskRef, rows: Sequence[TrialRow]) -> TaskOutcomes:
+    ordered = sorted(rows, key=lambda row: row.trial)
+    outcomes = [row.outcome for row in ordered]
+    return TaskOutcomes(
+        task.id,
+        rewards=tuple(outcome.reward for outcome in outcomes if isinstance(outcome, Scored)),
+        unmeasured=tuple(outcome for outcome in outcomes if isinstance(outcome, Unmeasured)),
+        cluster=task.cluster,
+    )

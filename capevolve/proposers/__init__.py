@@ -1,0 +1,1 @@
+"""Proposers: a brief of train evidence in, an edited candidate out."""

@@ -1,0 +1,159 @@
+"""The facts of a run, read from its ledger in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from sqlalchemy import Connection
+
+from capevolve.errors import LedgerError
+from capevolve.evaluate.measurement import reduce_trials
+from capevolve.gate import chance_of_any_false_accept, false_accept_rate
+from capevolve.gate.record import gate_settings
+from capevolve.ledger.evaluations import EvaluationKey, EvaluationRecord, list_evaluations
+from capevolve.ledger.leases import read_holder
+from capevolve.ledger.proposals import ProposalRecord, VerdictRecord, read_proposals, read_verdicts
+from capevolve.ledger.runs import RunRecord, SplitSet, find_splits, read_run, read_split
+from capevolve.ledger.store import Ledger
+from capevolve.ledger.trials import read_target_spend, read_trials
+from capevolve.model import Decision, Measurement, TaskRef
+from capevolve.report.disclosures import disclose
+from capevolve.report.history import (
+    build_iterations,
+    build_trajectory,
+    shrink_best,
+    sum_proposer_spend,
+)
+from capevolve.report.liveness import describe_run
+from capevolve.report.looks import find_committed, read_final, read_seal, read_test_tasks
+from capevolve.report.scores import build_matrix, describe_mean
+from capevolve.report.values import (
+    EvaluationFacts,
+    GateFacts,
+    Matrix,
+    MatrixColumn,
+    Overlap,
+    RoleSpend,
+    RunFacts,
+    SplitFacts,
+)
+from capevolve.report.wording import clean_line
+from capevolve.search.state import find_incumbent
+from capevolve.spec import GateSpec, ProjectSpec
+from capevolve.spec.resume import parse_spec
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What the ledger holds of a run, before anything is made of it."""
+
+    record: RunRecord
+    spec: ProjectSpec
+    splits: SplitSet
+    val: tuple[TaskRef, ...]
+    proposals: tuple[ProposalRecord, ...]
+    verdicts: tuple[VerdictRecord, ...]
+    evaluations: tuple[EvaluationRecord, ...]
+
+
+def read_facts(ledger: Ledger, run_id: str, *, now: float) -> RunFacts:
+    """Reads everything a report shows.
+
+    Args:
+        ledger: The project's ledger.
+        run_id: The run.
+        now: The time, in seconds since the epoch; it decides whether the driver counts as alive.
+
+    Raises:
+        LedgerError: The ledger does not know the run, or its splits were never frozen.
+        TamperError: The committed result is not what was written.
+    """
+    with ledger.read() as connection:
+        rows = _read_rows(connection, run_id)
+        measured = _read_val(connection, rows)
+        return _assemble(connection, rows, measured, now)
+
+
+def _read_rows(connection: Connection, run_id: str) -> _Rows:
+    record = read_run(connection, run_id)
+    splits = find_splits(connection, run_id)
+    if splits is None:
+        raise LedgerError(
+            "The splits of this run were never frozen: there is nothing to report.",
+            where=f"run {run_id}",
+            fix=f"Start it again: capevolve run --resume {run_id}.",
+        )
+    return _Rows(
+        record=record,
+        spec=parse_spec(record.spec),
+        splits=splits,
+        val=tuple(task.ref for task in read_split(connection, run_id, "val")),
+        proposals=read_proposals(connection, run_id),
+        verdicts=read_verdicts(connection, run_id),
+        evaluations=list_evaluations(connection, run_id),
+    )
+
+
+def _read_val(
+    connection: Connection, rows: _Rows
+) -> dict[str, tuple[EvaluationFacts, Measurement]]:
+    """The full val evaluations of the run by candidate, finished or not."""
+    settings = rows.spec.evaluation
+    found = {}
+    for evaluation in rows.evaluations:
+        candidate_id = evaluation.key.candidate_id
+        full = EvaluationKey(
+            rows.record.id, candidate_id, "val", settings.num_trials, rows.spec.base_seed()
+        )
+        if evaluation.key != full:
+            continue
+        trials = read_trials(connection, evaluation.id)
+        measurement = reduce_trials(evaluation, rows.val, trials)
+        total = len(rows.val) * settings.num_trials
+        done = sum(trial.outcome is not None for trial in trials)
+        complete = evaluation.finished_at is not None or done >= total
+        score = describe_mean(measurement) if complete else None
+        found[candidate_id] = (EvaluationFacts(candidate_id, done, total, score), measurement)
+    return found
+
+
+def _assemble(
+    connection: Connection,
+    rows: _Rows,
+    measured: dict[str, tuple[EvaluationFacts, Measurement]],
+    now: float,
+) -> RunFacts:
+    record, run_id = rows.record, rows.record.id
+    seed_id = record.seed_candidate
+    best_id = find_incumbent(seed_id, rows.verdicts)
+    evaluations = {name: facts for name, (facts, _) in measured.items()}
+    iterations = build_iterations(rows.proposals, rows.verdicts, evaluations, best_id)
+    committed = find_committed(connection, run_id)
+    test_tasks = None if committed is None else read_test_tasks(committed)
+    final = None
+    if committed is not None:
+        final = read_final(connection, committed, rows.evaluations, None)
+    facts = RunFacts(
+        info=describe_run(record, read_holder(connection, run_id), now),
+        as_of=now,
+        seed_id=seed_id,
+        best_id=best_id,
+        splits=_describe_splits(connection, rows, test_tasks),
+        gate=_describe_gate(rows.spec.gate, rows.verdicts),
+        num_trials=rows.spec.evaluation.num_trials,
+        test_num_trials=rows.spec.seal_trials(),
+        max_iterations=rows.spec.search.max_iterations,
+        baseline=evaluations.get(seed_id),
+        best_val=evaluations.get(best_id),
+        iterations=iterations,
+        trajectory=build_trajectory(seed_id, iterations, evaluations),
+        matrix=_build_matrix(seed_id, rows.proposals, measured),
+        seal=read_seal(connection, run_id, rows.splits, rows.evaluations),
+        final=final,
+        shrinkage=shrink_best(best_id, evaluations),
+        spend=(_read_target(connection, run_id), sum_proposer_spend(rows.proposals)),
+        disclosures=(),
+    )
+    return replace(facts, disclosures=disclose(facts))

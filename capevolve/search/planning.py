@@ -1,0 +1,75 @@
+"""The next step of a run, from its rows: the policy asked, the caps respected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from capevolve.budget import Caps, Remaining, Spent, remaining_for_search
+from capevolve.evaluate.measurement import read_measurement, read_tasks
+from capevolve.ledger.evaluations import find_evaluation
+from capevolve.ledger.proposals import ProposalRecord, read_proposals, read_verdicts
+from capevolve.ledger.runs import find_splits, read_run
+from capevolve.ledger.trials import read_target_spend
+from capevolve.runs import OpenRun
+from capevolve.search.hill_climb import HillClimb
+from capevolve.search.state import Step, build_state, find_incumbent
+from capevolve.stats import summarize
+
+
+def plan_next(run: OpenRun) -> Step:
+    """The next iteration to make or to continue, or why the search ends."""
+    policy = HillClimb(run.spec.search.max_iterations, run.spec.search.stall)
+    with run.ledger.read() as connection:
+        seed_id = read_run(connection, run.id).seed_candidate
+        proposals = read_proposals(connection, run.id)
+        verdicts = read_verdicts(connection, run.id)
+        incumbent = find_incumbent(seed_id, verdicts)
+        state = build_state(seed_id, proposals, verdicts, _read_val_mean(connection, run, incumbent))
+    step = policy.plan_step(state)
+    reason = _cap_reached(run, proposals)
+    return (
+        step
+        if reason is None or step.iteration is None
+        else replace(step, iteration=None, stop_reason=reason)
+    )
+
+
+def _read_val_mean(connection: Connection, run: OpenRun, candidate_id: str) -> float | None:
+    evaluation = find_evaluation(connection, run.key(candidate_id, "val"))
+    if evaluation is None or evaluation.finished_at is None:
+        return None
+    return summarize(read_measurement(connection, evaluation, read_tasks(connection, evaluation))).mean
+
+
+def _cap_reached(run: OpenRun, proposals: tuple[ProposalRecord, ...]) -> str | None:
+    if run.deadline is not None and run.clock() >= run.deadline:
+        return f"the cap on time is reached (budget.max_minutes: {run.spec.budget.max_minutes:g})"
+    cap = run.spec.budget.max_proposer_usd
+    spent = sum(proposal.cost_usd or 0.0 for proposal in proposals)
+    if cap is not None and spent >= cap:
+        return f"the cap on the proposer's money is reached ({spent:.4g} of {cap:.4g} USD)"
+    return None
+
+
+def read_remaining(run: OpenRun) -> Remaining:
+    """What the search may still spend, the bill of finalize set aside."""
+    budget = run.spec.budget
+    with run.ledger.read() as connection:
+        target = read_target_spend(connection, run.id)
+        proposals = read_proposals(connection, run.id)
+        splits = find_splits(connection, run.id)
+    spent = Spent(
+        target.calls,
+        target.cost_usd,
+        sum(proposal.cost_usd or 0.0 for proposal in proposals),
+        target.dearest_usd,
+    )
+    test_tasks = 0 if splits is None else splits.size("test")
+    return remaining_for_search(
+        Caps(budget.max_calls, budget.max_usd, budget.max_proposer_usd),
+        spent,
+        final_calls=2 * test_tasks * run.spec.seal_trials(),
+        deadline=run.deadline,
+    )

@@ -1,0 +1,276 @@
+"""The spec of a project: what `capevolve.yaml` may say, as frozen models.
+
+Strict: a quoted number is not a number and `true` is not 1. Numbers are finite. Every field says what it
+means; `capevolve init` and the documentation print these texts.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from capevolve.spec.fields import (
+    AdapterName,
+    Command,
+    Count,
+    Environment,
+    Fraction,
+    Ks,
+    LedgerUrl,
+    Limit,
+    Name,
+    NotNegative,
+    Patterns,
+    Positive,
+    Seconds,
+    Seed,
+    SeedCandidate,
+    Text,
+    Texts,
+)
+from capevolve.splits import OnDuplicate, PerSplit, SplitSettings, ratio_fault
+
+
+class Section(BaseModel):
+    """Base of all parts of the spec."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True
+    )
+
+
+class Ratios(Section):
+    """Shares of the tasks; together 1."""
+
+    train: NotNegative = Field(description="Share of the tasks the proposer learns from.")
+    val: NotNegative = Field(description="Share of the tasks the gate judges on.")
+    test: NotNegative = Field(description="Share of the tasks that estimate the final number.")
+
+    @model_validator(mode="after")
+    def _together_one(self) -> Self:
+        fault = ratio_fault(PerSplit(self.train, self.val, self.test))
+        if fault:
+            raise ValueError(fault)
+        return self
+
+
+class Counts(Section):
+    """Numbers of tasks; tasks beyond their sum stay unused."""
+
+    train: Count = Field(description="Tasks the proposer learns from.")
+    val: Count = Field(description="Tasks the gate judges on.")
+    test: Count = Field(description="Tasks that estimate the final number.")
+
+
+class PinnedIds(Section):
+    """Task ids by split."""
+
+    train: Texts = Field(description="Ids of the tasks the proposer learns from.")
+    val: Texts = Field(description="Ids of the tasks the gate judges on.")
+    test: Texts = Field(description="Ids of the tasks that estimate the final number.")
+
+
+SPLIT_WAYS = ("ratios", "counts", "ids", "ids_file")
+
+
+def ways_fault(given: list[str]) -> str | None:
+    """Returns what is wrong with giving these ways to split, or None."""
+    return f"gives {' and '.join(given)}; give only one of them" if len(given) > 1 else None
+
+
+class SplitsSpec(Section):
+    """How tasks are split into train, val and test."""
+
+    seed: Seed = Field(0, description="Decides which task goes where.")
+    ratios: Ratios | None = Field(
+        None, description="Shares per split; 0.5 / 0.25 / 0.25 when no way is given."
+    )
+    counts: Counts | None = Field(None, description="Tasks per split, instead of ratios.")
+    ids: PinnedIds | None = Field(None, description="Task ids per split, instead of ratios.")
+    ids_file: Text | None = Field(
+        None, description='JSON file {"train": [ids], "val": [ids], "test": [ids]}, instead of ratios.'
+    )
+    group_by: Text | None = Field(
+        None, description="Metadata key; tasks that share its value stay in one split."
+    )
+    allow_no_holdout: bool = Field(
+        False, description="Let splits share tasks or content; every report then says so."
+    )
+    allow_small: bool = Field(
+        False, description="Let val have fewer than 2 tasks, and pinned ids fewer than 4 in all."
+    )
+    on_duplicate_content: OnDuplicate = Field(
+        "refuse",
+        description='Equal content under different ids: "refuse" it across splits, or "group" it in one.',
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        fault = ways_fault([way for way in SPLIT_WAYS if getattr(self, way) is not None])
+        if fault:
+            raise ValueError(fault)
+        return self
+
+    def to_settings(self, pinned: PinnedIds | None = None) -> SplitSettings:
+        """Returns the settings for `make_splits`.
+
+        Args:
+            pinned: What `ids_file` holds, when it is set.
+        """
+        ids = self.ids or pinned
+        return SplitSettings(
+            seed=self.seed,
+            ratios=PerSplit(self.ratios.train, self.ratios.val, self.ratios.test) if self.ratios else None,
+            counts=PerSplit(self.counts.train, self.counts.val, self.counts.test) if self.counts else None,
+            ids=PerSplit(ids.train, ids.val, ids.test) if ids else None,
+            group_by=self.group_by,
+            allow_no_holdout=self.allow_no_holdout,
+            allow_small=self.allow_small,
+            on_duplicate_content=self.on_duplicate_content,
+        )
+
+
+class EvaluationSpec(Section):
+    """How trials are run."""
+
+    num_trials: Positive = Field(1, description="Trials per task.")
+    ks: Ks | None = Field(
+        None, description="The k of pass^k and pass@k to report; left out: every k up to num_trials."
+    )
+    concurrency: int = Field(4, ge=1, le=512, description="Trials that run at the same time.")
+    timeout_s: Limit = Field(300.0, description="Seconds until a trial is ended; it becomes missing data.")
+    grace_s: Seconds = Field(2.0, description="Seconds between asking a hung trial to end and killing it.")
+    retries: Count = Field(2, description="How often a trial is tried again after an infrastructure failure.")
+    retry_wait_s: Seconds = Field(0.5, description="Seconds before the first retry; doubles with each.")
+    base_seed: Seed | None = Field(
+        None, description="Trial k runs with seed base_seed + k; left out: splits.seed."
+    )
+    trials_per_host: Positive | None = Field(
+        None, description="Trials that share one child process; left out: capevolve decides."
+    )
+    max_interruptions: Count = Field(
+        2, description="A trial interrupted this often becomes missing data instead of running again."
+    )
+
+    def reported_ks(self, num_trials: int) -> tuple[int, ...]:
+        """Returns the measurable ks with that many trials per task; larger ones are undefined."""
+        return tuple(k for k in self.ks or range(1, num_trials + 1) if k <= num_trials)
+
+
+class GateSpec(Section):
+    """When a proposal replaces the incumbent."""
+
+    mode: Literal["paired", "significant", "threshold", "strict"] = Field(
+        "paired", description="The rule: paired, significant (unpaired), threshold or strict (any gain)."
+    )
+    k_se: NotNegative = Field(1.0, description="Standard errors by which a gain must exceed 0.")
+    threshold: float = Field(0.0, description="The gain that mode threshold demands.")
+    min_coverage: Fraction = Field(
+        0.6, description="Share of the tasks that must be measured, else the verdict is indecisive."
+    )
+
+
+class CommandProposerSpec(Section):
+    """A program that edits a candidate."""
+
+    kind: Literal["command"] = Field(description="A program.")
+    command: Command = Field(
+        description="The program and its arguments: a list, or one text that is split at spaces and "
+        "quotation marks; no shell runs."
+    )
+    timeout_s: Limit = Field(600.0, description="Seconds until the program is ended.")
+    env: Environment = Field(
+        default_factory=dict, repr=False, description="Environment variables for the program."
+    )
+
+    def argv(self) -> tuple[str, ...]:
+        """Returns the program and its arguments."""
+        return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+
+
+class ScriptProposerSpec(Section):
+    """A file of prepared edits, for tests and demonstrations."""
+
+    kind: Literal["script"] = Field(description="Prepared edits.")
+    file: Text = Field(description="The file, relative to capevolve.yaml.")
+
+
+ProposerSpec = Annotated[CommandProposerSpec | ScriptProposerSpec, Field(discriminator="kind")]
+
+
+class SearchSpec(Section):
+    """What is tried, and for how long."""
+
+    kind: Literal["hill_climb"] = Field("hill_climb", description="The policy.")
+    max_iterations: Count = Field(10, description="Proposals at most.")
+    stall: Count = Field(0, description="Stop after this many rejects in a row; 0 never stops early.")
+
+
+class BudgetSpec(Section):
+    """What a run may spend. A cap that is left out does not exist; 0 lets nothing be spent."""
+
+    max_calls: Count | None = Field(None, description="Calls of the target at most; retries count.")
+    max_usd: NotNegative | None = Field(None, description="US dollars in all.")
+    max_proposer_usd: NotNegative | None = Field(None, description="US dollars for the proposer.")
+    max_minutes: NotNegative | None = Field(None, description="Minutes of driving a run.")
+
+
+class SealSpec(Section):
+    """How the test split is scored, once."""
+
+    num_trials: Positive | None = Field(
+        None, description="Trials per test task; left out: evaluation.num_trials."
+    )
+    max_test_looks: Positive | None = Field(
+        None, description="Refuse to score a test set that was looked at this often, over all runs."
+    )
+    interrupted: Literal["rerun", "missing"] = Field(
+        "rerun",
+        description='A test trial cut off without a result: "rerun" it in the same attempt, or "missing".',
+    )
+
+
+class ProjectSpec(Section):
+    """All of `capevolve.yaml`."""
+
+    name: Name = Field(description="The project's name; left out: the name of its directory.")
+    adapter: AdapterName = Field(
+        "adapter.py",
+        description="adapter.py, adapter.py:ClassName or package.module:ClassName; left out: adapter.py or "
+        "adapters/adapter.py.",
+    )
+    seed_candidate: SeedCandidate = Field(
+        "seed", description="Directory of what the agent reads, to start from."
+    )
+    ledger: LedgerUrl | None = Field(
+        None, repr=False, description="SQLAlchemy URL; left out: .capevolve/ledger.db, an SQLite file."
+    )
+    editable: Patterns = Field(
+        ("**",), description="Glob patterns of the candidate's files that a proposal may touch."
+    )
+    splits: SplitsSpec = Field(default_factory=SplitsSpec, description=SplitsSpec.__doc__)
+    evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec, description=EvaluationSpec.__doc__)
+    gate: GateSpec = Field(default_factory=GateSpec, description=GateSpec.__doc__)
+    proposer: ProposerSpec | None = Field(None, description="Who edits candidates: a command or a script.")
+    search: SearchSpec = Field(default_factory=SearchSpec, description=SearchSpec.__doc__)
+    budget: BudgetSpec = Field(default_factory=BudgetSpec, description=BudgetSpec.__doc__)
+    seal: SealSpec = Field(default_factory=SealSpec, description=SealSpec.__doc__)
+
+    @model_validator(mode="after")
+    def _ks_are_measured(self) -> Self:
+        most = max(self.evaluation.num_trials, self.seal_trials())
+        beyond = [k for k in self.evaluation.ks or () if k > most]
+        if beyond:
+            raise ValueError(f"evaluation.ks asks for k = {beyond[0]}, but num_trials is {most}")
+        return self
+
+    def base_seed(self) -> int:
+        """Returns the seed of trial 0."""
+        base = self.evaluation.base_seed
+        return self.splits.seed if base is None else base
+
+    def seal_trials(self) -> int:
+        """Returns the trials per task on test."""
+        return self.seal.num_trials or self.evaluation.num_trials

@@ -1,0 +1,73 @@
+"""Which keys a resumed run may take from a changed spec: limits, never what defines a number."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from capevolve.canonical import canonical_json
+from capevolve.errors import SpecError
+from capevolve.spec.models import ProjectSpec
+
+CHANGEABLE = (
+    "name",
+    "ledger",
+    "proposer",
+    "search",
+    "budget",
+    "evaluation.concurrency",
+    "evaluation.timeout_s",
+    "evaluation.grace_s",
+    "evaluation.retries",
+    "evaluation.retry_wait_s",
+    "evaluation.trials_per_host",
+    "evaluation.max_interruptions",
+    "seal.max_test_looks",
+    "seal.interrupted",
+)
+
+
+def spec_json(spec: ProjectSpec) -> str:
+    """The spec as canonical JSON, without the ledger's URL, which may hold a password."""
+    return canonical_json(spec.model_dump(mode="json", exclude={"ledger"}))
+
+
+def parse_spec(text: str) -> ProjectSpec:
+    """Reads a stored spec back."""
+    return ProjectSpec.model_validate_json(text)
+
+
+def resume_spec(run_id: str, stored: str, current: ProjectSpec) -> ProjectSpec:
+    """The stored spec with the changeable keys of the current one.
+
+    Raises:
+        SpecError: Another key differs.
+    """
+    merged, now = json.loads(stored), json.loads(spec_json(current))
+    for path in CHANGEABLE:
+        _copy_key(now, merged, path.split("."))
+    changes = _name_changes(merged, now)
+    if changes:
+        raise SpecError(
+            f"The spec differs from the one run {run_id} was started with: {'; '.join(changes)}.",
+            where="capevolve.yaml",
+            fix="Restore these keys to resume the run, or start a new run.",
+        )
+    return parse_spec(canonical_json(merged))
+
+
+def _copy_key(source: Any, target: Any, path: list[str]) -> None:
+    *outer, last = path
+    for key in outer:
+        source, target = source[key], target[key]
+    if last in source:
+        target[last] = source[last]
+
+
+def _name_changes(old: Any, new: Any, path: str = "") -> list[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        changes = []
+        for key in sorted(old.keys() | new.keys()):
+            changes += _name_changes(old.get(key), new.get(key), f"{path}.{key}".lstrip("."))
+        return changes
+    return [] if old == new else [f"{path} was {json.dumps(old)}, is {json.dumps(new)}"]

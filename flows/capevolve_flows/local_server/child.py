@@ -1,0 +1,122 @@
+"""The server as a child process: spawn it on a port of its own, ask whether it is well, end it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from capevolve_flows.local_server.record import ProcessMark, ServerRecord, is_alive, mark_process
+from capevolve_flows.local_server.settings import HOST, server_environment
+
+PROCESS_MODULE = "capevolve_flows.local_server.process"
+STOP_GRACE_S = 4.0
+"""A server without open connections ends in 0.2 s, one with a browser on it in about 2 s."""
+
+KILL_WAIT_S = 5.0
+LOG_LIMIT_BYTES = 5_000_000
+LOG_TAIL_LINES = 20
+
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""Servers started by this process: someone has to reap them."""
+
+
+def spawn(state_dir: Path, home: Path, log_path: Path, app: str) -> ServerRecord:
+    """Starts the process of a server and returns at once; the record has no users yet."""
+    rotate(log_path)
+    with socket.socket() as listener, log_path.open("ab") as log:
+        # Without SO_REUSEADDR the bound port cannot be bound again, also before the process listens on it.
+        listener.bind((HOST, 0))
+        port = listener.getsockname()[1]
+        descriptor = listener.fileno()
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", PROCESS_MODULE, str(state_dir), str(descriptor), app],
+            cwd=home,
+            env=server_environment(port, home, os.environ),
+            pass_fds=(descriptor,),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    _children[child.pid] = child
+    mark = mark_process(child.pid) or ProcessMark(pid=child.pid, born=-1.0)  # it has ended already
+    return ServerRecord(process=mark, port=port, home=home)
+
+
+def is_running(server: ProcessMark) -> bool:
+    """Returns True when the marked process runs and is a local server of ours."""
+    _reap(server.pid)
+    if not is_alive(server):
+        return False
+    with contextlib.suppress(psutil.Error):
+        return PROCESS_MODULE in psutil.Process(server.pid).cmdline()
+    return False
+
+
+def answers(port: int, timeout_s: float) -> bool:
+    """Returns True when the server on this port calls itself healthy. Goes through no proxy."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=timeout_s)
+    try:
+        connection.request("GET", "/api/health")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def end(server: ProcessMark) -> None:
+    """Ends a server and everything below it: SIGTERM, and SIGKILL after `STOP_GRACE_S`."""
+    if not is_running(server):
+        return
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(server.pid)
+        below = [mark_process(child.pid) for child in process.children(recursive=True)]
+        tree = [server, *(mark for mark in below if mark is not None)]
+        process.terminate()
+        for mark in _wait_for_end(tree, STOP_GRACE_S):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(mark.pid).kill()
+        _wait_for_end(tree, KILL_WAIT_S)
+
+
+def _wait_for_end(marks: Sequence[ProcessMark], timeout_s: float) -> list[ProcessMark]:
+    """Waits until the processes have ended; returns those that have not."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        _reap(marks[0].pid)
+        alive = [mark for mark in marks if is_alive(mark)]
+        if not alive or time.monotonic() >= deadline:
+            return alive
+        time.sleep(0.02)
+
+
+def _reap(pid: int) -> None:
+    child = _children.get(pid)
+    if child is not None and child.poll() is not None:
+        _children.pop(pid, None)
+
+
+def rotate(log_path: Path) -> None:
+    """Puts a log that has grown large aside, over the one put aside before."""
+    with contextlib.suppress(FileNotFoundError):
+        if log_path.stat().st_size > LOG_LIMIT_BYTES:
+            log_path.replace(log_path.with_name(f"{log_path.name}.1"))
+
+
+def read_tail(log_path: Path) -> str:
+    """Returns the last lines of the log; empty when there is none."""
+    try:
+        lines = log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(lines[-LOG_TAIL_LINES:])
