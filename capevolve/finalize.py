@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
 import capevolve
 from capevolve import seal
 from capevolve.errors import TestSealError
@@ -16,7 +18,7 @@ from capevolve.evaluate import EvaluationRequest, evaluate_together
 from capevolve.evaluate.progress import Progress, ignore_progress
 from capevolve.evaluate.ticket import Ticket
 from capevolve.ledger.attempts import find_attempt
-from capevolve.ledger.evaluations import EvaluationRecord, list_evaluations
+from capevolve.ledger.evaluations import list_evaluations
 from capevolve.ledger.proposals import read_verdicts
 from capevolve.ledger.runs import find_splits, read_run
 from capevolve.ledger.trials import read_trials
@@ -31,10 +33,21 @@ SEED_TAG = "FINAL_seed"
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What a finalize ended with; `fresh` is False when the result was there already."""
+    """What a finalize ended with.
+
+    Attributes:
+        fresh: False when the result was there already.
+        chain_head: Hash of the last seal event, to publish where others keep it.
+    """
 
     result: FinalResult
     fresh: bool
+    chain_head: str
+
+
+def is_committed(connection: Connection, run_id: str) -> bool:
+    """Whether a run has its test numbers."""
+    return isinstance(seal.read_state(connection, run_id), seal.Committed)
 
 
 async def conclude(
@@ -44,14 +57,18 @@ async def conclude(
     on_progress: Callable[[Progress], None] = ignore_progress,
 ) -> Conclusion:
     """Finalizes a run, or reads the result of one that is finalized. Safe to call any number of times."""
-    if override_reason is None:
-        with run.ledger.read() as connection:
-            state = seal.read_state(connection, run.id)
-        if isinstance(state, seal.Committed) and state.attempt.result is not None:
-            return Conclusion(FinalResult.model_validate_json(state.attempt.result), fresh=False)
-    return Conclusion(
-        await finalize(run, override_reason=override_reason, on_progress=on_progress), fresh=True
-    )
+    stored = _read_stored(run) if override_reason is None else None
+    result = stored or await finalize(run, override_reason=override_reason, on_progress=on_progress)
+    with run.ledger.read() as connection:
+        return Conclusion(result, stored is None, seal.read_head(connection, run.id))
+
+
+def _read_stored(run: OpenRun) -> FinalResult | None:
+    with run.ledger.read() as connection:
+        state = seal.read_state(connection, run.id)
+    if isinstance(state, seal.Committed) and state.attempt.result is not None:
+        return FinalResult.model_validate_json(state.attempt.result)
+    return None
 
 
 async def finalize(
@@ -151,10 +168,3 @@ def _compute(
         splits=splits,
         seal=record,
     )
-
-
-def find_test_evaluations(evaluations: tuple[EvaluationRecord, ...]) -> tuple[EvaluationRecord, ...]:
-    """The evaluations of the latest attempt at the test split."""
-    tests = [e for e in evaluations if e.key.split == "test"]
-    latest = max((e.key.attempt_id or 0 for e in tests), default=0)
-    return tuple(e for e in tests if e.key.attempt_id == latest)

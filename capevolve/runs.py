@@ -25,6 +25,8 @@ from capevolve.ledger.leases import (
     Driver,
     acquire_lease,
     check_lease,
+    read_holder,
+    refuse_live,
     release_lease,
     renew_lease,
 )
@@ -159,6 +161,20 @@ def take_run(project: Path, run_id: str, *, create: bool = True, clock: Clock = 
     run = OpenRun(run_id, loaded.root, spec, loaded, ledger, driver, clock, deadline)
     shutil.rmtree(run.folder / "work", ignore_errors=True)
     return run
+
+
+def refuse_driven(loaded: LoadedSpec, run_id: str, now: float) -> None:
+    """Refuses a run that another process drives, before anything is prepared for it.
+
+    Raises:
+        LeaseHeldError: Its driver is alive.
+    """
+    ledger = open_project_ledger(loaded, create=True)
+    try:
+        with ledger.read() as connection:
+            refuse_live(run_id, read_holder(connection, run_id), now)
+    finally:
+        ledger.close()
 
 
 def attach_run(ref: RunRef, *, clock: Clock = time.time) -> OpenRun:

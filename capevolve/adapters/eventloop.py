@@ -14,6 +14,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from capevolve.adapters.bench import TICK_S, Bench, Running
+from capevolve.adapters.late import load_late
 from capevolve.adapters.records import TrialReply
 from capevolve.adapters.trial import TrialRunner, describe_error
 from capevolve.adapters.wire import Progress, Stuck
@@ -141,6 +142,6 @@ async def _settle(awaitable: Awaitable[Any]) -> Any:
 
 
 def _stack_of(trial: asyncio.Task[Any]) -> str:
-    import traceback  # only a stuck trial pays for it
+    traceback = load_late("traceback")  # only a stuck trial pays for it
 
     return "".join("".join(traceback.format_stack(frame)[-1:]) for frame in trial.get_stack(limit=12))

@@ -18,6 +18,7 @@ from typing import Any
 from capevolve.adapters.bench import Bench
 from capevolve.adapters.catalog import describe_task, read_tasks
 from capevolve.adapters.channel import Channel, Inbox, listen
+from capevolve.adapters.late import load_late
 from capevolve.adapters.loader import LoadedAdapter, describe_adapter, load_adapter
 from capevolve.adapters.records import ListedTask
 from capevolve.adapters.surroundings import Surroundings, die_with, explain_deaths
@@ -94,9 +95,8 @@ class _Host:
         self._channel.send(Ready())
         try:
             if loaded.is_async:
-                from capevolve.adapters.eventloop import serve_async  # asyncio is slow to import
-
-                serve_async(bench, self._settler.runner())
+                eventloop = load_late("capevolve.adapters.eventloop")  # asyncio is slow to import
+                eventloop.serve_async(bench, self._settler.runner())
             else:
                 serve_threaded(bench, self._settler)
         finally:

@@ -28,7 +28,7 @@ _START = (
     "from capevolve.adapters.host import main; sys.path.pop(0); main(int(sys.argv[1]))"
 )
 _LAST_WORDS_S = 0.5
-_ALONE_S = 1.0
+_ALONE_S = 0.3
 # Not the loop's executor: a full one would hold up a kill.
 _KILLERS = ThreadPoolExecutor(max_workers=4, thread_name_prefix="capevolve-kill")
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import capevolve
 from capevolve.adapters.contract import Adapter
+from capevolve.adapters.late import keep_modules
 from capevolve.adapters.records import AdapterFacts
 from capevolve.canonical import digest, digest_bytes
 from capevolve.errors import AdapterError
@@ -34,9 +35,9 @@ _PACKAGE = Path(capevolve.__file__).resolve().parent
 # What capevolve itself may import later, or any library is likely to: loaded first when the adapter's
 # directory has a module of a standard name.
 _LATE_IMPORTS = (
-    "asyncio", "concurrent.futures.thread", "ctypes", "email.message", "http.client", "linecache", "logging",
-    "multiprocessing.context", "queue", "random", "subprocess", "tempfile", "traceback", "typing",
-    "urllib.request", "uuid",
+    "asyncio", "concurrent.futures.thread", "email.message", "http.client", "linecache", "logging",
+    "multiprocessing.context", "subprocess", "tempfile", "traceback", "urllib.request", "uuid",
+    "capevolve.adapters.eventloop",
 )  # fmt: skip
 
 
@@ -163,8 +164,7 @@ def _give_way(directory: Path) -> None:
     clashes = {name for name in names & sys.stdlib_module_names if not _is_built_in(name)}
     if not clashes:
         return
-    for name in _LATE_IMPORTS:
-        importlib.import_module(name)
+    keep_modules(_LATE_IMPORTS)
     for name in clashes:
         sys.modules.pop(name, None)
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from capevolve.adapters.hostprocess import HostProcess, describe_end
@@ -39,6 +40,8 @@ MARGIN_S = 1.0
 
 _STACKS_S = 0.05
 _DETAIL_TAIL = 400
+_DUMP = "Fatal Python error: "
+_PACKAGE = str(Path(__file__).resolve().parent)
 
 
 @dataclass(slots=True, eq=False)
@@ -269,5 +272,16 @@ class Seat:
         )
 
     def _describe_crash(self, code: int) -> str:
-        tail = clean_words(self.process.tail).strip()[-_DETAIL_TAIL:]
-        return f"{describe_end(code)}: {tail}" if tail else describe_end(code)
+        words = last_words(self.process.tail)
+        return f"{describe_end(code)}: {words}" if words else describe_end(code)
+
+
+def last_words(tail: str) -> str:
+    """Returns the end of what a host printed, with the place instead of the dump of a fatal signal."""
+    printed, fatal, dump = tail.rpartition(_DUMP)
+    if not fatal:
+        printed = tail
+    words = clean_words(printed).strip()[-_DETAIL_TAIL:]
+    frames = [line.strip() for line in dump.splitlines() if line.startswith("  File ")] if fatal else []
+    place = next((line for line in frames if _PACKAGE not in line), "")
+    return "\n".join(filter(None, (words, place)))

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 from capevolve.adapters.bench import TICK_S, Bench, Running
+from capevolve.adapters.late import load_late
 from capevolve.adapters.records import TrialReply
 from capevolve.adapters.surroundings import own_working_directory
 from capevolve.adapters.trial import TrialRunner
@@ -40,8 +41,7 @@ class Settler:
         """Returns this thread's `asyncio.Runner`."""
         runner = getattr(self._local, "runner", None)
         if runner is None:
-            import asyncio  # slow to import, and most plain adapters need none
-
+            asyncio = load_late("asyncio")  # slow to import, and most plain adapters need none
             runner = self._local.runner = asyncio.Runner()
         return runner
 
@@ -128,7 +128,7 @@ def _drive(coroutine: Coroutine[Any, Any, TrialReply]) -> TrialReply:
 
 
 def _stack_of(thread: int) -> str:
-    import traceback  # only a stuck trial pays for it
+    traceback = load_late("traceback")  # only a stuck trial pays for it
 
     frame = sys._current_frames().get(thread)
     return "".join(traceback.format_stack(frame)[-12:]) if frame is not None else ""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import capevolve
+from capevolve.adapters.late import load_late
 from capevolve.adapters.payload import clean_words, render_payload
 from capevolve.adapters.records import Metric, TrialReply, TrialRequest
 from capevolve.model import Outcome, Reason, Scored, Unmeasured
@@ -260,7 +261,7 @@ def _render(rollout: Any, outcome: Outcome, trace: str | None) -> str:
 
 def tail_of_traceback(error: BaseException) -> str:
     """Returns the last frames of an error's traceback, those of user code only."""
-    import traceback  # only a failing trial pays for it
+    traceback = load_late("traceback")  # only a failing trial pays for it
 
     try:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_PACKAGE)]

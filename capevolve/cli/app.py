@@ -162,7 +162,7 @@ def status(
 @app.command()
 def diff(
     candidate: Annotated[str, typer.Argument(help="A candidate's id, or `best`.")] = "best",
-    against: Annotated[str, typer.Argument(help="What to compare with; `seed` is the seed candidate.")] = "seed",
+    against: Annotated[str, typer.Argument(help="What to compare with: an id, or `seed`.")] = "seed",
     project: ProjectOption = HERE,
     run: Annotated[str | None, typer.Option("--run", help="The run; left out, the latest.")] = None,
 ) -> None:

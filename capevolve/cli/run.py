@@ -5,30 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from capevolve.adapters.listing import list_tasks
-from capevolve.candidates import read_tree
-from capevolve.cli.console import err, show_note, show_warning
-from capevolve.cli.find import find_run_id, found_run
+from capevolve.cli.console import err, show_note
+from capevolve.cli.find import found_run
+from capevolve.cli.preflight import look_ahead
+from capevolve.cli.server import prefect_api
 from capevolve.cli.show import show_summary
 from capevolve.cli.watch import watching
-from capevolve.errors import CapevolveError, OutsideError
-from capevolve.gate import chance_of_any_false_accept
-from capevolve.gate.record import gate_settings
-from capevolve.ledger.runs import find_run
-from capevolve.proposers.command import CommandProposer, resolve_argv
-from capevolve.proposers.proposal import make_proposer
-from capevolve.runs import STATE_FOLDER, check_run_id, new_run_id, open_project_ledger
-from capevolve.seal import Committed, read_state
-from capevolve.spec import LoadedSpec, load_spec
-from capevolve.splits import SplitPlan, make_splits
-from capevolve.start import list_rows
+from capevolve.errors import UserError
+from capevolve.finalize import is_committed
+from capevolve.ledger.runs import read_run
+from capevolve.ledger.store import Ledger
+from capevolve.runs import check_run_id, new_run_id, refuse_driven
+from capevolve.spec import LoadedSpec, ledger_url, load_spec
+
+RESCORE = "CAPEVOLVE_ALLOW_TEST_RESCORE"
+RESCORE_REASON = "CAPEVOLVE_RESCORE_REASON"
 
 
 def run_project(project: Path, *, resume: str | None, run_id: str | None) -> None:
@@ -39,11 +34,10 @@ def run_project(project: Path, *, resume: str | None, run_id: str | None) -> Non
     if resume is not None:
         with found_run(loaded.root, resume) as found:
             run_id = found.run_id
-            done = _is_finished(found.ledger, run_id)
-        if done:
-            show_note(f"Run {run_id} is finished; nothing was called.")
-            show_summary(loaded, run_id)
-            return
+            if _is_finished(found.ledger, run_id):
+                show_note(f"Run {run_id} is finished; nothing was called.")
+                show_summary(loaded, run_id)
+                return
     run_id = check_run_id(run_id) if run_id else new_run_id(loaded.spec.name, time.time())
 
     def start() -> Awaitable[str]:
@@ -51,12 +45,7 @@ def run_project(project: Path, *, resume: str | None, run_id: str | None) -> Non
 
         return optimize(str(loaded.root), run_id)
 
-    with _server(loaded) as server:
-        if resume is None:
-            _show_plan(loaded, run_id)
-        else:
-            err.print(f"run {run_id}: resumed", markup=False)
-        _drive(loaded, run_id, server, start)
+    _drive(loaded, run_id, start, fresh=resume is None)
     show_summary(loaded, run_id)
 
 
@@ -65,16 +54,10 @@ def finalize_run(project: Path, run: str | None, reason: str | None) -> None:
     with found_run(project, run) as found:
         loaded, run_id = found.loaded, found.run_id
         with found.ledger.read() as connection:
-            committed = isinstance(read_state(connection, run_id), Committed)
-    if reason is None and os.environ.get("CAPEVOLVE_ALLOW_TEST_RESCORE") == "1":
-        reason = os.environ.get("CAPEVOLVE_RESCORE_REASON", "").strip() or None
-        if reason is None:
-            from capevolve.errors import UserError
-
-            raise UserError(
-                "CAPEVOLVE_ALLOW_TEST_RESCORE takes a reason.",
-                fix="Set CAPEVOLVE_RESCORE_REASON, or use --allow-test-rescore REASON.",
-            )
+            committed = is_committed(connection, run_id)
+    reason = reason if reason is not None else _reason_of_environment()
+    if reason is not None and not reason.strip():
+        raise UserError("An override takes a reason in words.", where="--allow-test-rescore")
     if committed and reason is None:
         show_note(f"Run {run_id} is finalized; nothing was called.")
         show_summary(loaded, run_id)
@@ -85,6 +68,55 @@ def finalize_run(project: Path, run: str | None, reason: str | None) -> None:
 
         return finalize(str(loaded.root), run_id, reason)
 
-    with _server(loaded) as server:
-        _drive(loaded, run_id, server, start)
+    _drive(loaded, run_id, start, fresh=False)
     show_summary(loaded, run_id)
+
+
+def _reason_of_environment() -> str | None:
+    if os.environ.get(RESCORE) != "1":
+        return None
+    reason = os.environ.get(RESCORE_REASON, "").strip()
+    if not reason:
+        raise UserError(
+            f"{RESCORE}=1 takes a reason.", fix=f"Set {RESCORE_REASON}, or use --allow-test-rescore REASON."
+        )
+    return reason
+
+
+def _is_finished(ledger: Ledger, run_id: str) -> bool:
+    with ledger.read() as connection:
+        finished = read_run(connection, run_id).status == "finished"
+        return finished and is_committed(connection, run_id)
+
+
+def _drive(loaded: LoadedSpec, run_id: str, start: Callable[[], Awaitable[str]], *, fresh: bool) -> None:
+    """Runs a flow in this process, its server beside it, its progress on the terminal."""
+    refuse_driven(loaded, run_id, time.time())
+    with prefect_api(loaded.root) as api:
+        if fresh:
+            asyncio.run(look_ahead(loaded, run_id))
+        else:
+            err.print(f"run {run_id}", markup=False)
+        _quieten_prefect()
+        import prefect  # noqa: F401  (1.3 s, while the server starts)
+
+        ui = api.wait()
+        if ui is not None:
+            err.print(f"  watch it: {ui}", markup=False)
+        try:
+            with watching(ledger_url(loaded), run_id, err):
+                asyncio.run(_await(start))
+        except BaseException:
+            again = f"capevolve run {os.path.relpath(loaded.root)} --resume {run_id}"
+            show_note(f"What was measured is kept. Continue: {again}")
+            raise
+
+
+async def _await(start: Callable[[], Awaitable[str]]) -> str:
+    return await start()
+
+
+def _quieten_prefect() -> None:
+    """Keeps Prefect's log lines in its UI, off the terminal: errors are shown once, without a traceback."""
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    logging.captureWarnings(capture=True)

@@ -136,4 +136,3 @@ def watching(url: str, run_id: str, console: Console) -> Iterator[None]:
         finally:
             stop.set()
             thread.join(timeout=10)
-

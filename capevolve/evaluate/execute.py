@@ -100,18 +100,16 @@ class Executor:
             await asyncio.gather(*waits.values(), return_exceptions=True)
 
     def _take_claims(self) -> list[_Flight]:
-        """The next trials for the free places, taking turns between the arms."""
+        """The next trials for the free places, from the arm that has the most left: arms take turns."""
         taken: list[_Flight] = []
         free = [arm.pool.free() for arm in self.arms]
-        room = self._room()
-        progressed = True
-        while progressed and room > len(taken):
-            progressed = False
-            for index, arm in enumerate(self.arms):
-                if arm.todo and free[index] > 0 and room > len(taken) and self.allowance.reserve():
-                    free[index] -= 1
-                    taken.append(_Flight(index, arm.todo.popleft()))
-                    progressed = True
+        for _ in range(self._room()):
+            ready = [index for index, arm in enumerate(self.arms) if arm.todo and free[index] > 0]
+            if not ready or not self.allowance.reserve():
+                break
+            index = max(ready, key=lambda i: len(self.arms[i].todo))
+            free[index] -= 1
+            taken.append(_Flight(index, self.arms[index].todo.popleft()))
         return taken
 
     def _room(self) -> int:

@@ -80,6 +80,21 @@ def is_alive(holder: Holder, now: float) -> bool:
         return False
 
 
+def refuse_live(run_id: str, holder: Holder | None, now: float) -> None:
+    """Refuses a run that somebody drives.
+
+    Raises:
+        LeaseHeldError: Its driver is alive.
+    """
+    if holder is None or not is_alive(holder, now):
+        return
+    raise LeaseHeldError(
+        f"Run {run_id} is driven by PID {holder.pid} on {holder.host.partition('/')[0]} since "
+        f"{_clock(holder.acquired_at)}, last heartbeat {max(0, round(now - holder.heartbeat_at))} s ago.",
+        fix=f"Wait for it, or stop that process; then: capevolve run --resume {run_id}.",
+    )
+
+
 def acquire_lease(connection: Connection, run_id: str, now: float) -> Driver:
     """Takes the lease of a run at a new epoch. Call it in a write transaction.
 
@@ -87,12 +102,7 @@ def acquire_lease(connection: Connection, run_id: str, now: float) -> Driver:
         LeaseHeldError: A live driver holds it.
     """
     holder = read_holder(connection, run_id, lock=True)
-    if holder is not None and is_alive(holder, now):
-        raise LeaseHeldError(
-            f"Run {run_id} is driven by PID {holder.pid} on {holder.host.partition('/')[0]} since "
-            f"{_clock(holder.acquired_at)}, last heartbeat {max(0, round(now - holder.heartbeat_at))} s ago.",
-            fix=f"Wait for it, or stop that process; then: capevolve run --resume {run_id}.",
-        )
+    refuse_live(run_id, holder, now)
     owner = uuid.uuid4().hex
     process = psutil.Process()
     values = {

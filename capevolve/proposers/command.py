@@ -63,6 +63,14 @@ class CommandProposer:
         """True: the brief holds the incumbent's train trials."""
         return True
 
+    def check(self) -> None:
+        """Finds the program.
+
+        Raises:
+            UserError: It cannot be found.
+        """
+        resolve_argv(self.argv, self.project)
+
     async def edit(self, folder: Path, brief: Brief, *, seed: int) -> Draft:
         """Runs the program in `folder`; a failure costs this iteration, never the run."""
         beside = folder.parent

@@ -39,6 +39,14 @@ class Proposer(Protocol):
         """Whether the incumbent must be evaluated on train before a call."""
         ...
 
+    def check(self) -> None:
+        """Proves, without spending anything, that the proposer can be called.
+
+        Raises:
+            UserError: It cannot.
+        """
+        ...
+
     async def edit(self, folder: Path, brief: Brief, *, seed: int) -> Draft:
         """Edits the candidate in `folder`.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import shlex
 import tempfile
 import unicodedata
 from dataclasses import dataclass
@@ -33,26 +32,25 @@ from capevolve.proposers.command import CommandProposer
 from capevolve.proposers.draft import Draft, Proposer
 from capevolve.proposers.script import load_script
 from capevolve.runs import OpenRun
-from capevolve.spec import CommandProposerSpec
+from capevolve.spec import CommandProposerSpec, ProjectSpec
 
 
-def make_proposer(run: OpenRun) -> Proposer:
-    """The proposer of a run's spec.
+def load_proposer(root: Path, spec: ProjectSpec) -> Proposer:
+    """The proposer of a project.
 
     Raises:
         UserError: The spec names none, or it cannot be used.
     """
-    spec = run.spec.proposer
-    if spec is None:
+    chosen = spec.proposer
+    if chosen is None:
         raise UserError(
             "There is no proposer.",
             where="capevolve.yaml",
             fix="Add `proposer: {kind: command, command: [...]}`, or set search.max_iterations to 0.",
         )
-    if isinstance(spec, CommandProposerSpec):
-        argv = shlex.split(spec.command) if isinstance(spec.command, str) else spec.command
-        return CommandProposer(tuple(argv), run.root, spec.timeout_s, spec.env)
-    return load_script(run.root / spec.file)
+    if isinstance(chosen, CommandProposerSpec):
+        return CommandProposer(chosen.argv(), root, chosen.timeout_s, chosen.env)
+    return load_script(root / chosen.file)
 
 
 def derive_seed(base_seed: int, iteration: int) -> int:
@@ -75,7 +73,7 @@ async def make_proposal(run: OpenRun, iteration: int, parent_id: str) -> Proposa
         UserError: The proposer cannot be started.
         TamperError: The adapter was changed while the proposer ran.
     """
-    proposer = make_proposer(run)
+    proposer = load_proposer(run.root, run.spec)
     with run.ledger.write() as connection:
         check_lease(connection, run.driver)
         known = find_proposal(connection, run.id, iteration)

@@ -37,6 +37,9 @@ class ScriptProposer:
         """False: the edits were written beforehand."""
         return False
 
+    def check(self) -> None:
+        """Nothing is left to prove: the file was read."""
+
     async def edit(self, folder: Path, brief: Brief, *, seed: int) -> Draft:
         """Applies the entry of this iteration."""
         if brief.iteration > len(self.entries):

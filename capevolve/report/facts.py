@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 from sqlalchemy import Connection
 
@@ -28,18 +27,10 @@ from capevolve.report.history import (
 )
 from capevolve.report.liveness import describe_run
 from capevolve.report.looks import find_committed, read_final, read_seal, read_test_tasks
+from capevolve.report.measured import EvaluationFacts, Matrix, MatrixColumn, RoleSpend
 from capevolve.report.scores import build_matrix, describe_mean
-from capevolve.report.values import (
-    EvaluationFacts,
-    GateFacts,
-    Matrix,
-    MatrixColumn,
-    Overlap,
-    RoleSpend,
-    RunFacts,
-    SplitFacts,
-)
-from capevolve.report.wording import clean_line
+from capevolve.report.splits import describe_splits
+from capevolve.report.values import GateFacts, RunFacts
 from capevolve.search.state import find_incumbent
 from capevolve.spec import GateSpec, ProjectSpec
 from capevolve.spec.resume import parse_spec
@@ -52,6 +43,7 @@ class _Rows:
     record: RunRecord
     spec: ProjectSpec
     splits: SplitSet
+    train: tuple[TaskRef, ...]
     val: tuple[TaskRef, ...]
     proposals: tuple[ProposalRecord, ...]
     verdicts: tuple[VerdictRecord, ...]
@@ -89,6 +81,7 @@ def _read_rows(connection: Connection, run_id: str) -> _Rows:
         record=record,
         spec=parse_spec(record.spec),
         splits=splits,
+        train=tuple(task.ref for task in read_split(connection, run_id, "train")),
         val=tuple(task.ref for task in read_split(connection, run_id, "val")),
         proposals=read_proposals(connection, run_id),
         verdicts=read_verdicts(connection, run_id),
@@ -96,17 +89,13 @@ def _read_rows(connection: Connection, run_id: str) -> _Rows:
     )
 
 
-def _read_val(
-    connection: Connection, rows: _Rows
-) -> dict[str, tuple[EvaluationFacts, Measurement]]:
+def _read_val(connection: Connection, rows: _Rows) -> dict[str, tuple[EvaluationFacts, Measurement]]:
     """The full val evaluations of the run by candidate, finished or not."""
     settings = rows.spec.evaluation
     found = {}
     for evaluation in rows.evaluations:
         candidate_id = evaluation.key.candidate_id
-        full = EvaluationKey(
-            rows.record.id, candidate_id, "val", settings.num_trials, rows.spec.base_seed()
-        )
+        full = EvaluationKey(rows.record.id, candidate_id, "val", settings.num_trials, rows.spec.base_seed())
         if evaluation.key != full:
             continue
         trials = read_trials(connection, evaluation.id)
@@ -132,15 +121,13 @@ def _assemble(
     iterations = build_iterations(rows.proposals, rows.verdicts, evaluations, best_id)
     committed = find_committed(connection, run_id)
     test_tasks = None if committed is None else read_test_tasks(committed)
-    final = None
-    if committed is not None:
-        final = read_final(connection, committed, rows.evaluations, None)
+    final = None if committed is None else read_final(connection, committed, rows.evaluations, evaluations)
     facts = RunFacts(
         info=describe_run(record, read_holder(connection, run_id), now),
         as_of=now,
         seed_id=seed_id,
         best_id=best_id,
-        splits=_describe_splits(connection, rows, test_tasks),
+        splits=describe_splits(rows.splits, rows.train, rows.val, test_tasks),
         gate=_describe_gate(rows.spec.gate, rows.verdicts),
         num_trials=rows.spec.evaluation.num_trials,
         test_num_trials=rows.spec.seal_trials(),
@@ -157,3 +144,38 @@ def _assemble(
         disclosures=(),
     )
     return replace(facts, disclosures=disclose(facts))
+
+
+def _describe_gate(spec: GateSpec, verdicts: Sequence[VerdictRecord]) -> GateFacts:
+    settings = gate_settings(spec)
+    looks = sum(record.verdict.decision is not Decision.INDECISIVE for record in verdicts)
+    return GateFacts(
+        mode=settings.mode,
+        k_se=settings.k_se,
+        threshold=settings.threshold,
+        min_coverage=settings.min_coverage,
+        looks=looks,
+        false_accept=false_accept_rate(settings),
+        any_false_accept=chance_of_any_false_accept(settings, looks) if looks else None,
+    )
+
+
+def _build_matrix(
+    seed_id: str,
+    proposals: Sequence[ProposalRecord],
+    measured: dict[str, tuple[EvaluationFacts, Measurement]],
+) -> Matrix:
+    order = {seed_id: 0}
+    for proposal in proposals:
+        if proposal.candidate_id is not None:
+            order.setdefault(proposal.candidate_id, proposal.iteration)
+    names = [name for name in order if name in measured]
+    return build_matrix(
+        [MatrixColumn(order[name], name) for name in names], [measured[name][1] for name in names]
+    )
+
+
+def _read_target(connection: Connection, run_id: str) -> RoleSpend:
+    spent = read_target_spend(connection, run_id)
+    cost = None if spent.dearest_usd is None else spent.cost_usd
+    return RoleSpend("target", spent.calls, cost, spent.unpriced, spent.tokens or None)

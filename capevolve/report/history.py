@@ -6,14 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from capevolve.ledger.proposals import ProposalRecord, VerdictRecord
 from capevolve.model import Decision, Estimate
-from capevolve.report.values import (
-    EvaluationFacts,
-    IterationFacts,
-    RoleSpend,
-    ShrinkageFacts,
-    TrajectoryPoint,
-    VerdictFacts,
-)
+from capevolve.report.measured import EvaluationFacts, RoleSpend
+from capevolve.report.values import IterationFacts, ShrinkageFacts, TrajectoryPoint, VerdictFacts
 from capevolve.report.wording import clean_line
 from capevolve.stats import james_stein
 
@@ -116,5 +110,9 @@ def sum_proposer_spend(proposals: Sequence[ProposalRecord]) -> RoleSpend:
     tokens = [proposal.tokens for proposal in proposals if proposal.tokens is not None]
     calls = sum(proposal.calls for proposal in proposals)
     return RoleSpend(
-        "proposer", calls, sum(prices) if prices else None, calls - len(prices), sum(tokens) if tokens else None
+        "proposer",
+        calls,
+        sum(prices) if prices else None,
+        calls - len(prices),
+        sum(tokens) if tokens else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from capevolve.ledger.leases import Holder, is_alive, this_host
 from capevolve.ledger.runs import RunRecord
 from capevolve.report.values import DriverFacts, Liveness, RunInfo
-from capevolve.report.wording import clean_line
+from capevolve.report.wording import clean_line, format_time
 
 WORDS: dict[Liveness, str] = {
     "never started": "nobody has driven it yet",
@@ -48,6 +48,18 @@ def find_liveness(record: RunRecord, holder: Holder | None, now: float) -> Liven
     if holder.host == this_host() and is_alive(holder, holder.heartbeat_at):
         return "stalled"
     return "crashed"
+
+
+def describe_liveness(info: RunInfo) -> str:
+    """Returns a run's state in words, with the driver that matters for it."""
+    text = f"{info.liveness}: {WORDS[info.liveness]}"
+    driver = info.driver
+    if driver is None or info.liveness in ("finished", "stopped"):
+        return text
+    who = f"PID {driver.pid} on {driver.host}"
+    if info.liveness == "running":
+        return f"{text} ({who}, last heartbeat {driver.heartbeat_age_s:.0f} s ago)"
+    return f"{text} ({who}, last heartbeat {format_time(driver.heartbeat_at)})"
 
 
 def _describe_driver(holder: Holder, now: float) -> DriverFacts:

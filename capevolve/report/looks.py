@@ -6,7 +6,7 @@ Nothing of a test task is read before a result was committed: its ids come from 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 from sqlalchemy import Connection
@@ -20,17 +20,9 @@ from capevolve.ledger.evaluations import EvaluationRecord
 from capevolve.ledger.runs import SplitSet
 from capevolve.ledger.trials import read_trials
 from capevolve.model import Estimate, Measurement, TaskRef
+from capevolve.report.measured import Cell, EvaluationFacts, MeanFacts
 from capevolve.report.scores import describe_cell, describe_test
-from capevolve.report.values import (
-    AttemptFacts,
-    Cell,
-    EvaluationFacts,
-    FinalFacts,
-    MeanFacts,
-    SealFacts,
-    SealName,
-    TestTaskFacts,
-)
+from capevolve.report.values import AttemptFacts, FinalFacts, SealFacts, SealName, TestTaskFacts
 from capevolve.report.wording import clean_line
 from capevolve.result import FinalResult
 from capevolve.stats import compare
@@ -87,7 +79,7 @@ def _parse_result(attempt: AttemptRecord) -> FinalResult | None:
         return FinalResult.model_validate_json(attempt.result)
     except ValidationError as error:
         raise TamperError(
-            f"The committed result cannot be read: {error.error_count()} fields are not as they were written.",
+            f"The committed result cannot be read: {error.error_count()} of its fields are wrong or missing.",
             where=f"attempts, run {attempt.run_id}, attempt {attempt.number}",
             fix=f"Find out what changed: capevolve verify {attempt.run_id}.",
         ) from error
@@ -108,13 +100,13 @@ def read_final(
     connection: Connection,
     attempt: AttemptRecord,
     evaluations: Sequence[EvaluationRecord],
-    val: EvaluationFacts | None,
+    val: Mapping[str, EvaluationFacts],
 ) -> FinalFacts | None:
     """Reads the committed result with the values of its tasks.
 
     Args:
         attempt: The committed attempt.
-        val: The best candidate's evaluation on val.
+        val: Val evaluations by candidate.
     """
     result = _parse_result(attempt)
     if result is None:
@@ -134,39 +126,47 @@ def read_final(
         result=result,
         best=score,
         baseline=describe_test(result.test_baseline, seed, df),
-        gap=_find_gap(score, None if val is None else val.score),
+        gap=_find_gap(score, val.get(result.best_id)),
         tasks=_pair_tasks(best, None if result.best_id == result.baseline_id else seed),
         attempt=attempt.number,
         committed_at=attempt.ended_at,
     )
 
 
-def _find_gap(test: MeanFacts, val: MeanFacts | None) -> Estimate:
-    if val is None or test.mean is None or val.mean is None:
+def _find_gap(test: MeanFacts, val: EvaluationFacts | None) -> Estimate:
+    score = None if val is None else val.score
+    if score is None or test.mean is None or score.mean is None:
         return Estimate(None, None)
-    se = None if test.se is None or val.se is None else math.hypot(test.se, val.se)
-    return Estimate(test.mean - val.mean, se)
+    se = None if test.se is None or score.se is None else math.hypot(test.se, score.se)
+    return Estimate(test.mean - score.mean, se)
 
 
 def _pair_tasks(best: Measurement, seed: Measurement | None) -> tuple[TestTaskFacts, ...]:
     """Every test task, the best delta first, those without a delta last."""
-    mine = {task.task_id: describe_cell(task) for task in best.tasks}
-    theirs = {} if seed is None else {task.task_id: describe_cell(task) for task in seed.tasks}
-    deltas = {} if seed is None else {p.task_id: p.delta for p in compare(best, seed).pairs}
-    nothing = Cell(None, 0, "")
-    tasks = [
-        TestTaskFacts(
-            task_id=clean_line(name),
-            best=mine.get(name, nothing).mean,
-            baseline=theirs.get(name, nothing).mean,
-            delta=deltas.get(name),
-            note=_explain(mine.get(name), theirs.get(name)),
+    theirs = {} if seed is None else {task.task_id: task for task in seed.tasks}
+    deltas = {} if seed is None else {pair.task_id: pair.delta for pair in compare(best, seed).pairs}
+    tasks = []
+    for task in best.tasks:
+        mine = describe_cell(task)
+        other = describe_cell(theirs[task.task_id]) if task.task_id in theirs else None
+        named = [("best", mine)] if other is None else [("best", mine), ("seed", other)]
+        tasks.append(
+            TestTaskFacts(
+                task_id=clean_line(task.task_id),
+                best=mine,
+                baseline=other,
+                delta=Estimate(deltas.get(task.task_id), _add_errors(mine, other)),
+                note="; ".join(f"{side}: {cell.note}" for side, cell in named if cell.note),
+            )
         )
-        for name in sorted(mine.keys() | theirs.keys())
-    ]
-    return tuple(sorted(tasks, key=lambda task: (task.delta is None, -(task.delta or 0.0), task.task_id)))
+    return tuple(sorted(tasks, key=_by_delta))
 
 
-def _explain(best: Cell | None, seed: Cell | None) -> str:
-    named = (("best", best), ("seed", seed))
-    return "; ".join(f"{side}: {cell.note}" for side, cell in named if cell is not None and cell.note)
+def _add_errors(mine: Cell, other: Cell | None) -> float | None:
+    if mine.se is None or other is None or other.se is None:
+        return None
+    return math.hypot(mine.se, other.se)
+
+
+def _by_delta(task: TestTaskFacts) -> tuple[bool, float, str]:
+    return task.delta.value is None, -(task.delta.value or 0.0), task.task_id

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from capevolve.model import PASS_REWARD, Measurement, TaskOutcomes
-from capevolve.report.values import Cell, Matrix, MatrixColumn, MatrixRow, MeanFacts
+from capevolve.report.measured import Cell, Matrix, MatrixColumn, MatrixRow, MeanFacts
 from capevolve.report.wording import clean_line
 from capevolve.result import TestScore
 from capevolve.stats import Interval, MeanEstimate, estimate_mean, t_interval, task_stats, wilson
@@ -98,6 +98,7 @@ def describe_cell(task: TaskOutcomes) -> Cell:
     reasons = Counter(trial.reason.value for trial in task.unmeasured)
     words = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     if not task.rewards:
-        return Cell(None, 0, words or "no trial was run")
+        return Cell(None, None, 0, words or "no trial was run")
     note = f"trials without a reward: {words}" if words else ""
-    return Cell(task_stats(task.rewards).value, len(task.rewards), note)
+    stats = task_stats(task.rewards)
+    return Cell(stats.value, stats.se, len(task.rewards), note)

@@ -12,50 +12,11 @@ from typing import Literal
 from capevolve.ledger.attempts import AttemptState
 from capevolve.ledger.proposals import ProposalStatus
 from capevolve.model import Decision, Estimate
+from capevolve.report.measured import Cell, EvaluationFacts, Matrix, MeanFacts, RoleSpend
 from capevolve.result import FinalResult
-from capevolve.stats import Interval
 
 Liveness = Literal["never started", "running", "stalled", "stopped", "crashed", "finished"]
 SealName = Literal["sealed", "open", "committed"]
-
-
-@dataclass(frozen=True, slots=True)
-class MeanFacts:
-    """A candidate's mean reward on a split.
-
-    Attributes:
-        mean: Unweighted mean of the task means; None when nothing was measured.
-        se: Its standard error; None for fewer than two tasks or clusters, and where all tasks agree, which
-            says nothing of the error of their mean.
-        interval: Two-sided 95 % interval within [0, 1]; Student's t, or Wilson's where `se` is None because
-            every task passed or every task failed.
-        n_scored, n_tasks: Tasks measured, of tasks planned; `coverage` is their ratio.
-        num_trials: Trials planned per task.
-        n_trials, n_missing: Trials measured, and trials that ended without a reward.
-        missing: (reason, trials) of the latter.
-    """
-
-    mean: float | None
-    se: float | None
-    interval: Interval | None
-    interval_kind: Literal["t", "wilson"] | None
-    n_scored: int
-    n_tasks: int
-    coverage: float | None
-    num_trials: int
-    n_trials: int
-    n_missing: int
-    missing: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationFacts:
-    """A candidate's evaluation on val: `score` is None until every trial has its result."""
-
-    candidate_id: str
-    done: int
-    total: int
-    score: MeanFacts | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,39 +159,6 @@ class TrajectoryPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """A candidate on one val task: `mean` is None when not measured, and `note` then says why."""
-
-    mean: float | None
-    n_trials: int
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixColumn:
-    """A candidate in the matrix; `iteration` is 0 for the seed candidate."""
-
-    iteration: int
-    candidate_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixRow:
-    """A val task in the matrix, one cell per column."""
-
-    task_id: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """Val tasks by candidates."""
-
-    columns: tuple[MatrixColumn, ...]
-    rows: tuple[MatrixRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class AttemptFacts:
     """An attempt at the test split; `claimed` of `planned` test trials were begun."""
 
@@ -266,17 +194,17 @@ class TestTaskFacts:
     """A test task after the commit.
 
     Attributes:
-        best, baseline: Mean reward of either candidate; None when not measured.
-        delta: best - baseline; None unless both were measured.
-        note: Why there is no delta.
+        best, baseline: Either candidate on it; `baseline` is None when the best is the seed candidate.
+        delta: best - baseline, over these trials; undefined unless both were measured.
+        note: What was not measured.
     """
 
     __test__ = False
 
     task_id: str
-    best: float | None
-    baseline: float | None
-    delta: float | None
+    best: Cell
+    baseline: Cell | None
+    delta: Estimate
     note: str
 
 
@@ -308,23 +236,6 @@ class ShrinkageFacts:
     value: float
     weight: float
     n: int
-
-
-@dataclass(frozen=True, slots=True)
-class RoleSpend:
-    """What one role has cost.
-
-    Attributes:
-        cost_usd: Sum of what was reported; None when no call reported a price.
-        unpriced: Calls without a reported price.
-        tokens: None when not reported.
-    """
-
-    role: Literal["target", "proposer"]
-    calls: int
-    cost_usd: float | None
-    unpriced: int
-    tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import unicodedata
 from datetime import UTC, datetime
 
 from capevolve.model import Estimate
-from capevolve.report.values import EvaluationFacts, MeanFacts, RoleSpend
+from capevolve.report.measured import EvaluationFacts, MeanFacts, RoleSpend
 from capevolve.result import PermutationP
 from capevolve.stats import Interval
 
@@ -125,7 +125,10 @@ def format_usd(amount: float | None) -> str:
     """Returns an amount of money; what nobody reported is not free."""
     if amount is None:
         return NOT_REPORTED
-    return f"${amount:,.2f}" if amount >= 100 or amount == 0 else f"${amount:.4g}"
+    if amount >= 1 or amount == 0:
+        return f"${amount:,.2f}"
+    digits = f"{amount:.4f}" if amount >= 0.0001 else f"{amount:.1g}"
+    return f"${digits.removesuffix('00')}"
 
 
 def format_cost(spend: RoleSpend) -> str:

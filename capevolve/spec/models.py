@@ -150,8 +150,8 @@ class EvaluationSpec(Section):
     trials_per_host: Positive | None = Field(
         None, description="Trials that share one child process; left out: capevolve decides."
     )
-    max_interruptions: Count = Field(
-        2, description="A trial interrupted this often becomes missing data instead of running again."
+    max_interruptions: Positive = Field(
+        5, description="A trial interrupted this often becomes missing data instead of running again."
     )
 
     def reported_ks(self, num_trials: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from capevolve.errors import SplitError
 MAX_LENGTH = 1000
 """Characters in a task id, at most."""
 
-_SHOWN = 5
+SHOWN = 5
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -24,8 +24,8 @@ def show_id(task_id: object) -> str:
 
 def show_some(names: Sequence[str]) -> str:
     """Returns the first few names and how many more there are."""
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def check_task_ids(ids: Iterable[object]) -> None:

@@ -100,6 +100,8 @@ def _smallest_fix(asked: Mapping[Split, float], n: int, *, ratios: bool) -> str:
 
 def _enough(ratios: Mapping[Split, float], n: int) -> int | None:
     """Returns the fewest tasks, above n, that these ratios can split; None when there is no such number."""
+    if not (ratios["val"] > 0 and ratios["test"] > 0):
+        return None
     for more in range(max(n + 1, MIN_TASKS), n + _SEARCHED):
         sizes = largest_remainder(more, ratios)
         if sizes["val"] >= MIN_VAL and sizes["test"] and all(sizes[s] for s in SPLITS if ratios[s] > 0):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from capevolve.errors import SplitError
 from capevolve.model import SPLITS, Split, TaskRef
-from capevolve.splits.ids import check_task_ids, show_id, show_some
+from capevolve.splits.ids import SHOWN, check_task_ids, show_id, show_some
 from capevolve.splits.partition import bind_together, fill, largest_remainder
 from capevolve.splits.plan import DEFAULT_RATIOS, PerSplit, SplitPlan, SplitSettings, TaskRow, ratio_fault
 from capevolve.splits.sizes import check_sizes, count_tasks, show_sizes, size_warnings
@@ -131,7 +131,7 @@ def _pin(rows: Mapping[str, TaskRow], ids: PerSplit[tuple[str, ...]], *, allow_s
         twice += [f"{show_id(name)} in {split}" for name, times in counted.items() if times > 1]
         unknown += [(name, split) for name in counted if name not in rows]
     # Only the first few are shown, and looking for near ids is slow.
-    shown = [_nearest(*at, rows) if i < 5 else at[0] for i, at in enumerate(unknown)]
+    shown = [_nearest(*at, rows) if i < SHOWN else at[0] for i, at in enumerate(unknown)]
     faults = [f"no task has the id {show_some(shown)}"] if unknown else []
     faults += [f"pinned twice: {show_some(twice)}"] if twice else []
     if faults:

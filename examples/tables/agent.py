@@ -83,12 +83,11 @@ def parse_skill(text: str) -> Skill:
             ignored=frozenset(str(w).lower() for w in raw["ignored"]),
             minimum_similarity=float(raw["minimum_similarity"]),
         )
-        for slot, pattern in skill.patterns.items():
-            re.compile(f"(?P<{slot}>{pattern})")
-    except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
+        Reader(skill)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, re.error) as error:
         raise SkillError(f"skill.json is not a skill: {error!r}") from error
     if len(skill.examples) > MAX_EXAMPLES:
-        raise SkillError(f"skill.json holds {len(skill.examples)} examples; at most {MAX_EXAMPLES} are allowed")
+        raise SkillError(f"skill.json holds {len(skill.examples)} examples; at most {MAX_EXAMPLES} may be")
     return skill
 
 

@@ -63,7 +63,7 @@ class Course:
         return failures
 
     def find_teachers(self, skill: Skill) -> list[Lesson]:
-        """The failures that could be added as examples; forms just tried in vain only if there is no other."""
+        """The failures that could be added as examples; forms just tried in vain only if all are."""
         used = {example.question for example in skill.examples}
         failures = [lesson for lesson in self.find_failures(skill) if lesson.question not in used]
         return [lesson for lesson in failures if lesson.form not in self._stale] or failures

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from collections import Counter
@@ -30,7 +29,7 @@ class Idea:
 
 
 def add_failures(skill: Skill, course: Course, rng: random.Random) -> Iterator[Idea]:
-    """Adds failing examples one by one: a few are drawn, likelier the more failures they resemble, and raced."""
+    """Adds failing examples one by one: some are drawn, likelier if they resemble many others, and raced."""
     grown, added = skill, list[str]()
     while len(added) < BATCH and len(grown.examples) < MAX_EXAMPLES:
         teachers = course.find_teachers(grown)
@@ -90,7 +89,7 @@ def mine_words(skill: Skill, course: Course, rng: random.Random) -> Iterator[Ide
             if column not in words or value in filled:
                 continue
             for word in sorted(masked.tokens - words[column].keys()):
-                if len(os.path.commonprefix([word, value.lower()])) >= 3:
+                if len(word) >= 3 and word[:3] == value[:3].lower():
                     words[column][word] = value
                     mined.append(word)
     if mined:
@@ -107,8 +106,8 @@ def ignore_words(skill: Skill, course: Course, rng: random.Random) -> Iterator[I
                 forms.setdefault(word, set()).add(lesson.form)
     common = sorted(forms, key=lambda word: (-len(forms[word]), word))
     for count in IGNORED_COUNTS:
-        ignored = skill.ignored | set(common[:count])
-        yield Idea(replace(skill, ignored=ignored), f"ignore {', '.join(common[:count])}", "all forms use them")
+        edited = replace(skill, ignored=skill.ignored | set(common[:count]))
+        yield Idea(edited, f"ignore {', '.join(common[:count])}", "questions of most forms use them")
 
 
 def set_minimum_similarity(skill: Skill, course: Course, rng: random.Random) -> Iterator[Idea]:

@@ -9,7 +9,7 @@ from prefect.logging import get_run_logger
 
 from capevolve.canonical import short
 from capevolve.errors import LedgerError, OutsideError
-from capevolve.proposers.proposal import make_proposer
+from capevolve.proposers.proposal import load_proposer
 from capevolve.runs import OpenRun, RunRef, drive_run, end_run
 from capevolve.search.planning import plan_next
 from capevolve_flows.naming import name_run, resolve_run_id
@@ -60,7 +60,7 @@ async def _search(run: OpenRun) -> str:
 async def _iterate(run: OpenRun, iteration: int, parent_id: str) -> str | None:
     """Makes or continues one iteration; returns the cap that stopped it, if one did."""
     ref: RunRef = run.ref
-    if make_proposer(run).needs_evidence:
+    if load_proposer(run.root, run.spec).needs_evidence:
         evidence = await evaluate(ref, parent_id, "train", short(parent_id))
         if evidence.exhausted is not None:
             return evidence.exhausted
@@ -72,7 +72,8 @@ async def _iterate(run: OpenRun, iteration: int, parent_id: str) -> str | None:
     )
     if measured.exhausted is not None:
         return measured.exhausted
-    await gate(ref, iteration, return_state=True)
+    # The state is the badge; the verdict is in the ledger. Prefect types this call as not awaitable.
+    await gate(ref, iteration, return_state=True)  # type: ignore[misc]
     return None
 
 

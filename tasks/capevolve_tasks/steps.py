@@ -23,7 +23,6 @@ from capevolve.model import Decision
 from capevolve.proposers.proposal import make_proposal
 from capevolve.report import candidate_rows, read_facts, render_markdown, write_projections
 from capevolve.runs import OpenRun, RunRef, attach_run
-from capevolve.seal import read_head
 from capevolve.search.planning import read_remaining
 from capevolve.start import start_run
 from capevolve.stats import summarize
@@ -164,9 +163,7 @@ async def finalize(ref: RunRef, override_reason: str | None = None) -> Finalized
     with opened(ref) as run:
         async with progress_artifact(artifact_key("progress", run.id, "final"), "finalize") as note:
             conclusion = await conclude(run, override_reason=override_reason, on_progress=note)
-        with run.ledger.read() as connection:
-            head = read_head(connection, run.id)
-    await show_seal(ref.run_id, head)
+    await show_seal(ref.run_id, conclusion.chain_head)
     result = conclusion.result
     delta = None if result.test_delta is None else result.test_delta.delta
     return Finalized(

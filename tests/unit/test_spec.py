@@ -211,7 +211,7 @@ class TestYaml:
         with pytest.raises(SpecError, match="is not UTF-8"):
             load_spec(tmp_path)
 
-    @pytest.mark.parametrize("text", ["x: " + "[" * 5000 + "]" * 5000, "x: " + "9" * 5000])
+    @pytest.mark.parametrize("text", ["x: " + "[" * 1500 + "]" * 1500, "x: " + "9" * 5000])
     def test_values_that_break_the_reader_are_refused(self, refusal: Callable[..., str], text: str):
         assert "cannot be read as YAML" in refusal(text)
 

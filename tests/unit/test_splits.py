@@ -259,6 +259,9 @@ class TestGroups:
         message = refusal(rows(8, t0="g", t4="g"), ids=pin("t0 t1", "t2 t3", "t4 t5"))
         assert "one group" in message
         assert "'t0' (train) and 't4' (test)" in message
+        pinned = pin("t0 t1", "t2 t3", "t4 t5")
+        plan = make_splits(rows(8, t0="g", t4="g"), SplitSettings(ids=pinned, allow_no_holdout=True))
+        assert "Tasks of one group are in more than one split." in plan.warnings
 
 
 class TestPinnedIds:

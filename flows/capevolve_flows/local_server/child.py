@@ -18,8 +18,8 @@ from capevolve_flows.local_server.record import ProcessMark, ServerRecord, is_al
 from capevolve_flows.local_server.settings import HOST, server_environment
 
 PROCESS_MODULE = "capevolve_flows.local_server.process"
-STOP_GRACE_S = 4.0
-"""A server without open connections ends in 0.2 s, one with a browser on it in about 2 s."""
+STOP_GRACE_S = 16.0
+"""A server with nothing left to record ends in 0.3 s; this covers `GRACE_S` and `DRAIN_LIMIT_S` inside it."""
 
 KILL_WAIT_S = 5.0
 LOG_LIMIT_BYTES = 5_000_000
@@ -58,7 +58,8 @@ def is_running(server: ProcessMark) -> bool:
     if not is_alive(server):
         return False
     with contextlib.suppress(psutil.Error):
-        return PROCESS_MODULE in psutil.Process(server.pid).cmdline()
+        command = psutil.Process(server.pid).cmdline()
+        return not command or PROCESS_MODULE in command  # for an instant of its start it has no command line
     return False
 
 

@@ -1,7 +1,7 @@
 """The process of a project's local Prefect server: uvicorn, and a watch that ends it when nobody uses it.
 
-It runs as `python -P -m capevolve_flows.local_server.process STATE_DIR DESCRIPTOR APP`. The watch is a thread of
-the same process, so there is one process to stop and none that could outlive it. It needs no signal from
+It runs as `python -P -m capevolve_flows.local_server.process STATE_DIR DESCRIPTOR APP`. The watch is a thread
+of the same process, so there is one process to stop and none that could outlive it. It needs no signal from
 the users: one that was killed with -9 is noticed because its process is gone.
 """
 
@@ -20,10 +20,10 @@ import uvicorn
 from capevolve_flows.local_server.record import ServerRecord, read_record, take_lock
 
 WATCH_PERIOD_S = 1.0
-GRACE_S = 2
-"""How long open connections (a browser with the UI) may hold up the end."""
+GRACE_S = 4
+"""How long open connections (a browser with the UI) may hold up the end; then Prefect drains its queues."""
 
-END_LIMIT_S = 8.0
+END_LIMIT_S = 18.0
 """The process ends by force when it has not ended by itself after this time."""
 
 

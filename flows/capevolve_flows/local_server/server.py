@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 import uuid
@@ -29,9 +30,10 @@ from capevolve_flows.local_server.record import (
 )
 from capevolve_flows.local_server.settings import HOST, client_settings
 
-PREFECT_APP = "prefect.server.api.server:create_app"
+PREFECT_APP = "capevolve_flows.local_server.app:create_app"
 START_LIMIT_S = 120.0
 HEALTH_PERIOD_S = 0.05
+FLUSH_LIMIT_S = 5.0
 PATIENCE_S = 10.0
 """How long a server past its start may take to answer before it counts as hung."""
 
@@ -101,7 +103,7 @@ class StartingServer:
 
     def _failure(self, what: str) -> OutsideError:
         tail = read_tail(self._log_path)
-        self.stop()
+        _leave(self._state_dir, self._server.token, release=self._server.started_here)
         return OutsideError(
             f"{what} Its last words:\n{tail}" if tail else what,
             where=str(self._log_path),
@@ -242,16 +244,37 @@ def _find_usable(state_dir: Path) -> ServerRecord | None:
     return None
 
 
-def _leave(state_dir: Path, token: str) -> None:
-    """Takes one use out of the record and ends the server if it was the last."""
-    if not token or not state_dir.is_dir():
+def _leave(state_dir: Path, token: str, *, release: bool = False) -> None:
+    """Takes one use out of the record and ends the server if it was the last; `release` stops keeping it."""
+    seen = read_record(state_dir)
+    if seen is None or all(user.token != token for user in seen.users):
         return
+    if is_running(seen.process):
+        _flush_prefect()
     with locked(state_dir):
         record = read_record(state_dir)
         if record is None or all(user.token != token for user in record.users):
             return
         others = tuple(user for user in record.users if user.token != token)
-        _end_if_unused(state_dir, record.model_copy(update={"users": others}))
+        left = record.model_copy(update={"users": others, "kept": record.kept and not release})
+        _end_if_unused(state_dir, left)
+
+
+def _flush_prefect() -> None:
+    """Sends the events and log lines that Prefect, if this process uses it, has not sent yet."""
+    if "prefect" not in sys.modules:
+        return
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    def flush() -> None:
+        EventsWorker.drain_all(timeout=FLUSH_LIMIT_S)
+        APILogWorker.drain_all(timeout=FLUSH_LIMIT_S)
+
+    # In a thread without an event loop `drain_all` waits; in one with a loop it returns something to await.
+    flusher = threading.Thread(target=flush, name="flush-prefect")
+    flusher.start()
+    flusher.join()
 
 
 def _end_if_unused(state_dir: Path, record: ServerRecord) -> bool:

@@ -1,4 +1,4 @@
-"""The environment of a local Prefect server and of its clients: all of Prefect's settings that matter here."""
+"""The environment of a local Prefect server and of its clients: every Prefect setting that matters here."""
 
 from __future__ import annotations
 

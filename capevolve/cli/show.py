@@ -1,0 +1,97 @@
+"""What a run has shown: status, report, diff, and the summary that ends a run. Prefect is not needed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+
+from capevolve.candidates import diff_candidates
+from capevolve.cli.console import err, out
+from capevolve.cli.find import find_candidate, found_run
+from capevolve.ledger.store import Ledger
+from capevolve.report import read_facts, render_markdown, render_status, write_projections
+from capevolve.report.headline import build_headline
+from capevolve.report.liveness import describe_liveness
+from capevolve.report.rows import COLUMNS, candidate_rows
+from capevolve.report.values import RunFacts
+from capevolve.report.wording import format_evaluation
+from capevolve.runs import open_project_ledger
+from capevolve.spec import LoadedSpec
+
+_STYLES = {"accept": "green", "reject": "dim", "indecisive": "yellow"}
+
+
+def show_status(project: Path, run: str | None, *, as_json: bool) -> None:
+    """Says how a run stands."""
+    with found_run(project, run) as found:
+        facts = read_facts(found.ledger, found.run_id, now=time.time())
+    if as_json:
+        sys.stdout.write(render_status(facts) + "\n")
+        return
+    out.print(f"run {facts.info.id}: {describe_liveness(facts.info)}", markup=False)
+    if facts.info.stop_reason:
+        out.print(f"  {facts.info.stop_reason}", markup=False)
+    _show_facts(facts)
+
+
+def show_report(project: Path, run: str | None, *, as_json: bool) -> None:
+    """Writes the projections again and shows the report."""
+    with found_run(project, run) as found:
+        now = time.time()
+        facts = read_facts(found.ledger, found.run_id, now=now)
+        written = write_projections(found.ledger, found.loaded.root, found.run_id, now=now)
+    if as_json:
+        sys.stdout.write(render_status(facts) + "\n")
+    else:
+        sys.stdout.write(render_markdown(facts))
+    err.print(f"written: {os.path.relpath(written.report_html)}", markup=False, style="dim")
+
+
+def show_diff(project: Path, run: str | None, candidate: str, against: str) -> None:
+    """Shows what changed from one candidate to another, as a unified diff."""
+    with found_run(project, run) as found, found.ledger.read() as connection:
+        new = find_candidate(connection, found.run_id, candidate)
+        old = find_candidate(connection, found.run_id, against)
+        text = diff_candidates(connection, old, new)
+    sys.stdout.write(text or f"{candidate} and {against} are the same candidate.\n")
+
+
+def show_summary(loaded: LoadedSpec, run_id: str) -> None:
+    """Shows the result of a run and where things are."""
+    ledger = open_project_ledger(loaded, create=False)
+    try:
+        _summarize(ledger, loaded.root, run_id)
+    finally:
+        ledger.close()
+
+
+def _summarize(ledger: Ledger, root: Path, run_id: str) -> None:
+    now = time.time()
+    facts = read_facts(ledger, run_id, now=now)
+    written = write_projections(ledger, root, run_id, now=now)
+    _show_facts(facts)
+    for name, path in (("report", written.report_html), ("result", written.final_json)):
+        if path is not None:
+            out.print(f"{name}: {os.path.relpath(path)}", markup=False)
+
+
+def _show_facts(facts: RunFacts) -> None:
+    for banner in facts.banners:
+        out.print(f"! {banner.text}", markup=False, style="bold yellow")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in COLUMNS[:-1]:
+        table.add_column(column, no_wrap=column != "verdict")
+    table.add_column(COLUMNS[-1], overflow="fold")
+    for row in candidate_rows(facts):
+        table.add_row(*map(escape, row.cells), style=_STYLES.get(row.tone))
+    out.print(table)
+    out.print(f"baseline on val: {format_evaluation(facts.baseline)}", markup=False)
+    out.print(f"best on val: {format_evaluation(facts.best_val)}", markup=False)
+    out.print(build_headline(facts), markup=False, style="bold")
+    for caveat in facts.caveats:
+        out.print(f"- {caveat.text}", markup=False, style="dim")

@@ -1,0 +1,120 @@
+"""Shared fixtures: small real projects on disk, driven through the public doors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from capevolve import failpoints
+from capevolve.runs import OpenRun, drive_run
+
+MARKER_ADAPTER = """
+import os
+from capevolve import Adapter as Base, Rollout, Score, Task
+
+N = int(os.environ.get("N_TASKS", "12"))
+
+class Adapter(Base):
+    def tasks(self, split):
+        return [Task(id=f"t{i:02d}", input=i, target="MARK") for i in range(N)]
+
+    def run_target(self, task, ctx, *, seed):
+        counter = os.environ.get("TARGET_CALLS")
+        if counter:
+            fd = os.open(counter, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.write(fd, f"{task.id} {seed}\\n".encode())
+            os.close(fd)
+        return Rollout(task_id=task.id, output=(ctx / "prompt.md").read_text())
+
+    def score(self, task, rollout):
+        return Score(task_id=task.id, reward=float(task.target in rollout.output), feedback="say the mark")
+"""
+
+MARKER_EDITS = [
+    {"summary": "useless", "edits": {"prompt.md": "nothing\n"}},
+    {"summary": "add the mark", "edits": {"prompt.md": "MARK\n"}},
+]
+
+
+@dataclass
+class Project:
+    """A project on disk with a counter of the target's calls outside the product."""
+
+    root: Path
+    calls_path: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text).lstrip("\n"), encoding="utf-8")
+
+    def calls(self) -> list[str]:
+        """Every call of the target so far, as `task seed`."""
+        return self.calls_path.read_text().split("\n")[:-1] if self.calls_path.exists() else []
+
+    @contextmanager
+    def driven(self, run_id: str = "r1") -> Iterator[OpenRun]:
+        with drive_run(self.root, run_id) as run:
+            yield run
+
+
+MakeProject = Callable[..., Project]
+
+
+@pytest.fixture
+def make_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeProject:
+    """Makes a project: an adapter's source, a spec, a seed candidate. By default the marker project."""
+    made = 0
+
+    def make(
+        adapter: str = MARKER_ADAPTER,
+        spec: dict[str, object] | None = None,
+        seed: dict[str, str] | None = None,
+        edits: Sequence[dict[str, object]] = MARKER_EDITS,
+    ) -> Project:
+        nonlocal made
+        made += 1
+        root = tmp_path / f"project{made}"
+        root.mkdir()
+        project = Project(root, tmp_path / f"calls{made}")
+        monkeypatch.setenv("TARGET_CALLS", str(project.calls_path))
+        project.environment["TARGET_CALLS"] = str(project.calls_path)
+        project.write("adapter.py", adapter)
+        for name, text in (seed if seed is not None else {"prompt.md": "hello\n"}).items():
+            project.write(f"seed/{name}", text)
+        project.write("edits.yaml", json.dumps(list(edits)))  # JSON is YAML
+        base: dict[str, object] = {
+            "name": "marker",
+            "splits": {"counts": {"train": 4, "val": 4, "test": 4}},
+            "evaluation": {"num_trials": 1, "concurrency": 2, "timeout_s": 20, "retries": 0},
+            "proposer": {"kind": "script", "file": "edits.yaml"},
+            "search": {"max_iterations": 2},
+        }
+        project.write("capevolve.yaml", json.dumps({**base, **(spec or {})}))
+        return project
+
+    return make
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], None]], None]:
+    """Sets what is called at every failpoint of this process."""
+
+    def set_hook(function: Callable[[str], None]) -> None:
+        monkeypatch.setattr(failpoints, "hook", function)
+
+    return set_hook
+
+
+@pytest.fixture
+def run_async() -> Callable[..., object]:
+    """Runs a coroutine to its end."""
+    return asyncio.run
