@@ -36,8 +36,9 @@ async def list_tasks(
             task is not JSON, has no text id of its own, or differs between the two calls.
         OutsideError: No process can be started.
     """
+    root = adapter.root.absolute()
     order = Open(
-        root=str(adapter.root),
+        root=str(root),
         target=adapter.target,
         candidate_dir=None,
         sync_width=1,
@@ -50,7 +51,7 @@ async def list_tasks(
     reader = _Reader()
     marker = uuid.uuid4().hex
     guard, pipe = start_guard(marker)
-    process = HostProcess(f"{marker}.1.", adapter.root, env, python, reader)
+    process = HostProcess(f"{marker}.1.", root, env, python, reader)
     try:
         await process.start(order)
         async with asyncio.timeout(timeout_s):

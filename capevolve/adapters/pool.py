@@ -60,7 +60,15 @@ class HostPool:
         if slots < 1 or (trials_per_host is not None and trials_per_host < 1):
             raise ValueError("slots and trials_per_host are at least 1")
         limits = Limits(timeout_s, grace_s, start_timeout_s)
-        setting = Setting(adapter, candidate_dir, slots, limits, trials_per_host, dict(env), python)
+        setting = Setting(
+            adapter=AdapterRef(adapter.root.absolute(), adapter.target),
+            candidate_dir=candidate_dir.absolute(),
+            slots=slots,
+            limits=limits,
+            trials_per_host=trials_per_host,
+            env=dict(env),
+            python=python,
+        )
         self._slots = slots
         self._pace = Pace(enabled=prefetch)
         self._crew = Crew(setting, self._pace, self._take)

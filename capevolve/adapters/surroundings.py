@@ -90,7 +90,8 @@ def die_with(parent_pid: int) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:
+    # Not `!= parent_pid`: an interpreter may be a wrapper script that stays in between.
+    if os.getppid() == 1 and parent_pid != 1:
         die()
 
 

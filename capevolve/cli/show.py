@@ -14,7 +14,8 @@ from capevolve.candidates import diff_candidates
 from capevolve.cli.console import err, out
 from capevolve.cli.find import find_candidate, found_run
 from capevolve.ledger.store import Ledger
-from capevolve.report import read_facts, render_markdown, render_status, write_projections
+from capevolve.report import read_facts, render_markdown, write_projections
+from capevolve.report.status import render_status
 from capevolve.report.headline import build_headline
 from capevolve.report.liveness import describe_liveness
 from capevolve.report.rows import COLUMNS, candidate_rows
@@ -22,6 +23,9 @@ from capevolve.report.values import RunFacts
 from capevolve.report.wording import format_evaluation
 from capevolve.runs import open_project_ledger
 from capevolve.spec import LoadedSpec
+
+WIDE = 130
+"""From this width on the reasons of the verdicts are shown too; the report always has them."""
 
 _STYLES = {"accept": "green", "reject": "dim", "indecisive": "yellow"}
 
@@ -75,7 +79,7 @@ def _summarize(ledger: Ledger, root: Path, run_id: str) -> None:
     facts = read_facts(ledger, run_id, now=now)
     written = write_projections(ledger, root, run_id, now=now)
     _show_facts(facts)
-    for name, path in (("report", written.report_html), ("result", written.final_json)):
+    for name, path in (("report", written.report_html), ("result", written.final)):
         if path is not None:
             out.print(f"{name}: {os.path.relpath(path)}", markup=False)
 
@@ -83,12 +87,14 @@ def _summarize(ledger: Ledger, root: Path, run_id: str) -> None:
 def _show_facts(facts: RunFacts) -> None:
     for banner in facts.banners:
         out.print(f"! {banner.text}", markup=False, style="bold yellow")
+    wide = out.width >= WIDE
+    columns = COLUMNS if wide else COLUMNS[:-1]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in COLUMNS[:-1]:
-        table.add_column(column, no_wrap=column != "verdict")
-    table.add_column(COLUMNS[-1], overflow="fold")
+    for column in columns[:-1]:
+        table.add_column(column, no_wrap=True)
+    table.add_column(columns[-1], overflow="fold")
     for row in candidate_rows(facts):
-        table.add_row(*map(escape, row.cells), style=_STYLES.get(row.tone))
+        table.add_row(*map(escape, row.cells[: len(columns)]), style=_STYLES.get(row.tone))
     out.print(table)
     out.print(f"baseline on val: {format_evaluation(facts.baseline)}", markup=False)
     out.print(f"best on val: {format_evaluation(facts.best_val)}", markup=False)

@@ -5,6 +5,7 @@ from capevolve.report.html import render_html
 from capevolve.report.markdown import render_markdown
 from capevolve.report.projections import Projections, write_projections
 from capevolve.report.rows import COLUMNS, CandidateRow, candidate_rows
+from capevolve.report.status import render_status
 from capevolve.report.values import RunFacts
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "read_facts",
     "render_html",
     "render_markdown",
+    "render_status",
     "write_projections",
 ]

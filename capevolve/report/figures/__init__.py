@@ -37,7 +37,7 @@ def draw_figures(facts: RunFacts) -> tuple[DrawnFigure, ...]:
             ),
             (
                 "deltas",
-                "result",
+                "tasks",
                 "What each test task gained or lost, sorted, where both sides have a reward.",
                 draw_deltas(facts.final),
             ),
@@ -46,7 +46,7 @@ def draw_figures(facts: RunFacts) -> tuple[DrawnFigure, ...]:
         (
             "trajectory",
             "candidates",
-            "The incumbent's mean reward on val after every iteration, and each candidate by its verdict.",
+            "The incumbent's mean reward on val after every iteration, and each candidate ± 1 SE by verdict.",
             draw_trajectory(facts),
         ),
         (

@@ -38,14 +38,8 @@ def _paint(figure: Figure, rows: list[tuple[str, MeanFacts, str]], delta: TestDe
             continue
         if score.interval is not None:
             left.hlines(place, score.interval.low, score.interval.high, color=tint, linewidth=2.2)
-        left.plot(
-            [score.mean],
-            [place],
-            "o",
-            color=tint,
-            markersize=7,
-            markerfacecolor=tint if name[0] == "t" else "white",
-        )
+        fill = tint if name.startswith("test") else "white"
+        left.plot([score.mean], [place], "o", color=tint, markersize=7, markerfacecolor=fill)
         left.annotate(
             format_value(score.mean),
             (score.mean, place),

@@ -25,6 +25,14 @@ def draw_deltas(final: FinalFacts) -> str | None:
     return draw("deltas", height, label, lambda figure: paint(figure, tasks, delta))
 
 
+def _find_limits(values: list[float], delta: TestDelta) -> tuple[float, float]:
+    """The range of what is drawn, 0 included."""
+    drawn = [0.0, *values, *(delta.ci95 or ())]
+    low, high = min(drawn), max(drawn)
+    margin = 0.06 * max(high - low, 0.1)
+    return low - margin, high + margin
+
+
 def _tint(value: float) -> str:
     return BLUE if value > 0 else VERMILLION if value < 0 else MUTED
 
@@ -44,7 +52,7 @@ def _paint_named(figure: Figure, tasks: list[tuple[str, float]], delta: TestDelt
         axes.axvline(delta.delta, color=INK, linewidth=1.4, linestyle=(0, (4, 2)), label="mean")
     if delta.ci95 is not None:
         axes.axvspan(*delta.ci95, color=INK, alpha=0.08, linewidth=0, label="95 % interval of the mean")
-    axes.set_xlim(-1.06, 1.06)
+    axes.set_xlim(*_find_limits(values, delta))
     axes.set_xlabel("best minus seed, mean reward per test task")
     add_grid(axes, "x")
     figure.legend(loc="outside upper left", ncols=3)
@@ -64,7 +72,7 @@ def _paint_many(figure: Figure, tasks: list[tuple[str, float]], delta: TestDelta
     if delta.ci95 is not None:
         axes.axhspan(*delta.ci95, color=INK, alpha=0.12, linewidth=0, label="95 % interval of the mean")
     axes.set_xlim(0, len(tasks))
-    axes.set_ylim(-1.06, 1.06)
+    axes.set_ylim(*_find_limits(values, delta))
     axes.set_xlabel(f"{len(tasks)} test tasks, sorted")
     axes.set_ylabel("best minus seed")
     add_grid(axes, "y")

@@ -47,14 +47,12 @@ def classify(cell: Cell) -> str:
 
 
 def select(facts: RunFacts) -> Selection:
-    """Returns the candidates and tasks to show: the latest candidates, the tasks on which they differ most."""
+    """Returns what to show of a large matrix: the latest candidates, and the tasks that tell them apart."""
     columns, rows = facts.matrix.columns, facts.matrix.rows
     kept = _select_columns(facts, columns)
     notes = []
     if len(kept) < len(columns):
-        notes.append(
-            f"{len(kept)} of {len(columns)} candidates: the seed candidate, the incumbent, the latest"
-        )
+        notes.append(f"{len(kept)} of {len(columns)} candidates: seed candidate, incumbent and the latest")
     if len(rows) > MAX_TASKS:
         notes.append(f"the {MAX_TASKS} of {len(rows)} val tasks on which candidates differ most")
         rows = tuple(sorted(rows, key=lambda row: -_spread(row, kept))[:MAX_TASKS])
@@ -105,7 +103,7 @@ def _paint(figure: Figure, facts: RunFacts, selection: Selection, named: bool) -
         axes.add_patch(_make_patch(name, boxes, looks, 0.8 if named else 0.0))
     _label_axes(axes, facts, selection, named)
     shown = [NOT_MEASURED, FAILED, "shade-0", f"shade-{STEPS // 2}", f"shade-{STEPS - 1}", PASSED]
-    words = ["not measured", "failed: 0", "above 0", "0.5", "below 1", "passed: 1"]
+    words = ["not measured", "0 (failed)", "near 0", "near 0.5", "near 1", "1 (passed)"]
     handles = [
         Patch(
             facecolor=looks[name],
@@ -124,6 +122,8 @@ def _find_looks() -> Mapping[str, str]:
     shades = {f"shade-{n}": to_hex(blues(0.18 + 0.55 * n / (STEPS - 1))) for n in range(STEPS)}
     return {NOT_MEASURED: "#eceff1", FAILED: VERMILLION, PASSED: "#08306b", **shades}
 
+
+_BOX = [int(code) for code in (Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY)]
 
 Box = tuple[int, int, int]
 """Column, first row, and the row after the last."""
@@ -147,14 +147,9 @@ def _make_patch(name: str, boxes: Sequence[Box], looks: Mapping[str, str], gap: 
     codes: list[int] = []
     for place, start, end in boxes:
         left, right = place - 0.5, place + 0.5
-        vertices += [
-            (left, start - 0.5),
-            (right, start - 0.5),
-            (right, end - 0.5),
-            (left, end - 0.5),
-            (left, start - 0.5),
-        ]
-        codes += [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+        top, bottom = start - 0.5, end - 0.5
+        vertices += [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+        codes += _BOX
     missing = name == NOT_MEASURED
     patch = PathPatch(
         Path(vertices, codes),

@@ -76,28 +76,31 @@ def answers(port: int, timeout_s: float) -> bool:
 
 
 def end(server: ProcessMark) -> None:
-    """Ends a server and everything below it: SIGTERM, and SIGKILL after `STOP_GRACE_S`."""
+    """Ends a server: SIGTERM, SIGKILL after `STOP_GRACE_S`; what is left below it is killed at once."""
     if not is_running(server):
         return
+    tree = [server]
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(server.pid)
         below = [mark_process(child.pid) for child in process.children(recursive=True)]
-        tree = [server, *(mark for mark in below if mark is not None)]
+        tree += [mark for mark in below if mark is not None]
         process.terminate()
-        for mark in _wait_for_end(tree, STOP_GRACE_S):
+    _wait_for_end([server], STOP_GRACE_S)
+    for mark in tree:
+        if is_alive(mark):
             with contextlib.suppress(psutil.NoSuchProcess):
                 psutil.Process(mark.pid).kill()
-        _wait_for_end(tree, KILL_WAIT_S)
+    _wait_for_end(tree, KILL_WAIT_S)
 
 
-def _wait_for_end(marks: Sequence[ProcessMark], timeout_s: float) -> list[ProcessMark]:
-    """Waits until the processes have ended; returns those that have not."""
+def _wait_for_end(marks: Sequence[ProcessMark], timeout_s: float) -> None:
+    """Waits until the processes have ended, at most so long."""
     deadline = time.monotonic() + timeout_s
-    while True:
-        _reap(marks[0].pid)
-        alive = [mark for mark in marks if is_alive(mark)]
-        if not alive or time.monotonic() >= deadline:
-            return alive
+    while time.monotonic() < deadline:
+        for mark in marks:
+            _reap(mark.pid)
+        if not any(is_alive(mark) for mark in marks):
+            return
         time.sleep(0.02)
 
 

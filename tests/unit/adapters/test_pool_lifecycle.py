@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
+from capevolve.adapters.listing import list_tasks
 from capevolve.adapters.pool import HostPool
+from capevolve.adapters.records import AdapterRef
+from capevolve.model import Scored
 
 _DAEMON = """
 import subprocess
@@ -155,15 +160,16 @@ def test_the_cheap_part_of_a_start_is_cheap(project) -> None:
                 return Rollout(task.id, sorted(heavy & set(sys.modules)))
         """
     )
-    import json
-
     assert json.loads(project.run(ref)[0].payload)["output"] == []
 
 
 _DRIVER = """
 import asyncio, sys, time
 from pathlib import Path
+from capevolve.adapters.listing import list_tasks
 from capevolve.adapters.pool import HostPool
+from capevolve.adapters.records import AdapterRef
+from capevolve.model import Scored
 from capevolve.adapters.records import AdapterRef, TrialRequest
 from capevolve.canonical import digest
 
@@ -277,6 +283,33 @@ def test_capevolve_is_found_in_a_host_where_it_is_not_installed(project) -> None
     (project.root / "tasks.py").write_text("WHO = 'mine'\n")
     reply = project.run(ref, python=str(bare))[0]
     assert '"output": ["mine", ' in reply.payload
+
+
+def test_an_interpreter_may_be_a_wrapper_that_stays_in_between(project) -> None:
+    wrapper = project.root / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\n{sys.executable} "$@"\nexit $?\n')
+    wrapper.chmod(0o755)
+    replies = project.run(
+        """
+        class Adapter(Plain):
+            def run_target(self, task, ctx, *, seed):
+                time.sleep(600 if task.input == 1 else 0)
+                return Rollout(task.id)
+        """,
+        range(3),
+        python=str(wrapper),
+        timeout_s=0.3,
+        grace_s=0.1,
+    )
+    assert [reply.outcome == Scored(1.0) for _, reply in sorted(replies.items())] == [True, False, True]
+
+
+def test_the_project_may_be_named_relative_to_the_working_directory(project, monkeypatch) -> None:
+    project.adapter("class Adapter(Plain): pass")
+    monkeypatch.chdir(project.root.parent)
+    ref = AdapterRef(Path("project"), "adapter.py")
+    assert len(asyncio.run(list_tasks(ref, timeout_s=20)).tasks) == 12
+    assert project.run(ref)[0].outcome == Scored(1.0)
 
 
 def test_slots_below_one_are_refused(project) -> None:

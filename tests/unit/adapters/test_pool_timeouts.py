@@ -203,7 +203,10 @@ def test_a_late_sibling_outlives_the_hung_trial_of_a_draining_host(project) -> N
     [("def", "ctypes.PyDLL(None).sleep(600)"), ("async def", "time.sleep(600)")],
     ids=["the lock is held", "the event loop is blocked"],
 )
-def test_where_nothing_runs_any_more_each_suspect_runs_again_alone(project, kind: str, hang: str) -> None:
+def test_where_nothing_runs_any_more_each_suspect_runs_again_alone(
+    project, monkeypatch, kind: str, hang: str
+) -> None:
+    monkeypatch.setattr("capevolve.adapters.seat.MARGIN_S", 0.3)
     replies = project.run(
         f"""
         import asyncio, ctypes

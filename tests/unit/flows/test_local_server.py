@@ -58,7 +58,7 @@ def create_app():
     if MODE == "child":
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
     if MODE == "slow":
-        time.sleep(2)
+        time.sleep(1)
     return app
 
 async def app(scope, receive, send):
@@ -95,17 +95,18 @@ def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), sources]))
     folder = tmp_path / "project with space" / ".capevolve"
     yield folder
-    left = list_servers(folder)
-    for process in left:
+    gone = wait_until(lambda: list_servers(folder) == [], 10)
+    for process in list_servers(folder):
         process.kill()
-    assert left == []
+    assert gone
 
 
 def list_servers(folder: Path) -> list[psutil.Process]:
     """The living server processes of a state directory, found without the product."""
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
-        if str(folder) in (process.info["cmdline"] or []) and process.info["status"] != "zombie":
+        command = process.info["cmdline"] or []
+        if str(folder) in command and "-m" in command and process.info["status"] != "zombie":
             found.append(process)
     return found
 
@@ -156,7 +157,7 @@ def test_the_environment_is_known_before_the_server_answers(state_dir: Path, mon
     begun = time.monotonic()
     starting = start_local_server(state_dir, app=FAKE)
     environment = starting.environment()
-    assert time.monotonic() - begun < 1.5
+    assert time.monotonic() - begun < 0.9
     it = starting.wait(20)
     assert environment == it.environment()
     assert environment["PREFECT_API_URL"] == it.api_url
@@ -250,7 +251,7 @@ def test_a_live_owner_keeps_its_server_when_a_guest_leaves(state_dir: Path):
 
 def test_two_starters_at_once_share_one_server(state_dir: Path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "slow")
-    command = [sys.executable, "-c", OWNER_SOURCE, str(state_dir), "3"]
+    command = [sys.executable, "-c", OWNER_SOURCE, str(state_dir), "2"]
     starters = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     answers = [starter.communicate(timeout=60)[0].split() for starter in starters]
     assert len({pid for pid, _ in answers}) == 1
@@ -379,9 +380,6 @@ def test_a_hung_server_that_nobody_uses_is_replaced(state_dir: Path, monkeypatch
 
 def test_a_server_that_is_still_starting_is_joined_not_replaced(state_dir: Path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "slow")
-    with owner(state_dir, stay_s=0.0) as (process, pid, _):
-        process.wait(20)
-    assert is_gone(pid)
     starting = start_local_server(state_dir, app=FAKE)
     joined = start_local_server(state_dir, app=FAKE)
     assert joined.wait(20).pid == starting.wait(20).pid

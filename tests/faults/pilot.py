@@ -1,0 +1,56 @@
+"""Drives a whole run, from splits to the sealed number, in a process of its own that can be killed.
+
+    python pilot.py PROJECT RUN [finalize]
+
+Prefect is left out: what must survive a kill is the domain's. With CAPEVOLVE_RECORD=FILE every failpoint
+reached is written down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from capevolve import failpoints
+from capevolve.evaluate import EvaluationRequest, evaluate
+from capevolve.finalize import conclude
+from capevolve.gate.record import record_verdict
+from capevolve.proposers.proposal import load_proposer, make_proposal
+from capevolve.runs import OpenRun, drive_run, end_run
+from capevolve.search.planning import plan_next, read_remaining
+from capevolve.start import start_run
+
+
+async def pilot(run: OpenRun) -> None:
+    started = await start_run(run)
+    await evaluate(run, EvaluationRequest(started.record.seed_candidate, "val"))
+    while (step := plan_next(run)).iteration is not None:
+        if load_proposer(run.root, run.spec).needs_evidence:
+            await evaluate(run, EvaluationRequest(step.parent_id, "train"))
+        proposal = await make_proposal(run, step.iteration, step.parent_id)
+        if proposal.status == "proposed":
+            request = EvaluationRequest(proposal.candidate_id, "val")
+            await evaluate(run, request, remaining=read_remaining(run))
+            record_verdict(run, step.iteration)
+    await conclude(run)
+    end_run(run, "finished", step.stop_reason)
+
+
+def main() -> None:
+    project, run_id = Path(sys.argv[1]), sys.argv[2]
+    record = os.environ.get("CAPEVOLVE_RECORD")
+    if record:
+
+        def note(name: str) -> None:
+            with open(record, "a") as file:
+                file.write(f"{name}\n")
+
+        failpoints.hook = note
+    with drive_run(project, run_id) as run:
+        asyncio.run(pilot(run))
+
+
+if __name__ == "__main__":
+    main()
