@@ -1,14 +1,18 @@
 """Caps on calls, money and time, held inside an evaluation: reserved before a trial, settled after.
 
 A trial's price is not known before it ran. What is reserved for it is the highest price seen so far, so a
-money cap is overrun by at most the trials that were in flight before the first price was known. A trial
-without a reported price settles at nothing and is counted as unpriced.
+money cap is overrun by at most the trials that were in flight when a dearer one than ever before, or the
+first of all, reported its price. A trial without a reported price settles at nothing and is counted as
+unpriced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
+_ROUNDING = 1e-9
+"""So much of a cap may be overrun: three times 0.1 is more than 0.3 in binary fractions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,10 @@ class Allowance:
         self._in_flight += 1
         return True
 
-    def settle(self, cost_usd: float | None) -> None:
-        """Replaces the reservation of one call by what it cost."""
+    def settle(self, cost_usd: float | None, extra_calls: int = 0) -> None:
+        """Replaces the reservation of one call by what it cost and by the further calls it took."""
         self._in_flight -= 1
+        self._calls += extra_calls
         if cost_usd is not None:
             self._spent += cost_usd
             self._dearest = max(self._dearest, cost_usd)
@@ -74,7 +79,7 @@ class Allowance:
             return f"the cap on calls is reached ({cap.calls} were left)"
         if cap.usd is not None:
             committed = self._spent + self._in_flight * self._dearest
-            if self._spent >= cap.usd or committed + self._dearest > cap.usd:
+            if self._spent >= cap.usd or committed + self._dearest > cap.usd * (1.0 + _ROUNDING):
                 return f"the cap on money is reached ({cap.usd:.4g} USD were left)"
         if cap.deadline is not None and self._clock() >= cap.deadline:
             return "the cap on time is reached"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -62,7 +61,8 @@ def read_tree(folder: Path) -> Tree:
     without files.
 
     Raises:
-        UserError: The folder is missing or too large, or holds a link or a name that is not UTF-8.
+        UserError: The folder is missing, too large or cannot be read, or holds a link or a name that is not
+            UTF-8.
     """
     if not folder.is_dir():
         raise UserError(
@@ -70,22 +70,31 @@ def read_tree(folder: Path) -> Tree:
             where=str(folder),
             fix="Make it, or correct `seed_candidate` in capevolve.yaml.",
         )
+    try:
+        return _read_files(folder)
+    except OSError as error:
+        raise UserError(
+            f"The candidate cannot be read: {error.strerror}.", where=error.filename or str(folder)
+        ) from error
+
+
+def _read_files(folder: Path) -> Tree:
     files: list[CandidateFile] = []
     blobs: dict[str, bytes] = {}
     total = 0
     for path in _walk(folder):
         name = _relative_name(path, folder)
-        data = path.read_bytes()
-        total += len(data)
+        total += path.stat().st_size
         if total > MAX_BYTES:
             raise UserError(
                 f"The candidate is larger than {MAX_BYTES // 2**20} MiB.",
                 where=str(folder),
                 fix="Keep only what the agent reads in it; data belongs beside the adapter.",
             )
+        data = path.read_bytes()
         name_digest = digest_bytes(data)
         blobs[name_digest] = data
-        files.append(CandidateFile(name, name_digest, os.access(path, os.X_OK) and _is_executable(path)))
+        files.append(CandidateFile(name, name_digest, _is_executable(path)))
     return Tree(_candidate(tuple(sorted(files, key=lambda f: f.path))), blobs)
 
 
@@ -142,14 +151,12 @@ def load_candidate(connection: Connection, candidate_id: str) -> Candidate:
     manifest = trees.find_manifest(connection, candidate_id)
     if manifest is None:
         raise LedgerError(f"The ledger knows no candidate {short(candidate_id) or candidate_id!r}.")
-    candidate = _candidate(
-        tuple(CandidateFile(path, name, executable) for path, name, executable in json.loads(manifest))
-    )
-    if candidate.id != candidate_id:
+    if digest_bytes(manifest.encode("utf-8")) != candidate_id:
         raise TamperError(
             "A candidate's manifest does not match its id.", where=f"candidates, row {candidate_id}"
         )
-    return candidate
+    files = (CandidateFile(path, name, executable) for path, name, executable in json.loads(manifest))
+    return Candidate(candidate_id, tuple(files))
 
 
 def resolve_candidate(connection: Connection, name: str) -> Candidate:
@@ -212,10 +219,11 @@ def diff_candidates(connection: Connection, old: Candidate, new: Candidate) -> s
     parts: list[str] = []
     for path in sorted(before.keys() | after.keys()):
         a, b = before.get(path), after.get(path)
-        if a is not None and b is not None and a.digest == b.digest:
+        if a is not None and b is not None:
             if a.executable != b.executable:
                 parts.append(f"mode of {path}: executable {a.executable} -> {b.executable}\n")
-            continue
+            if a.digest == b.digest:
+                continue
         parts.append(_diff_file(path, _bytes(connection, a), _bytes(connection, b)))
     return "".join(parts)
 
@@ -225,14 +233,23 @@ def _bytes(connection: Connection, file: CandidateFile | None) -> bytes | None:
 
 
 def _diff_file(path: str, old: bytes | None, new: bytes | None) -> str:
-    try:
-        before = (old or b"").decode("utf-8").splitlines(keepends=True)
-        after = (new or b"").decode("utf-8").splitlines(keepends=True)
-    except UnicodeDecodeError:
+    before, after = _split_lines(old), _split_lines(new)
+    if before is None or after is None:
         return f"binary file {path} differs\n"
     old_name = f"a/{path}" if old is not None else "/dev/null"
     new_name = f"b/{path}" if new is not None else "/dev/null"
-    lines = difflib.unified_diff(before, after, old_name, new_name)
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    lines = "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(before, after, old_name, new_name)
     )
+    return lines or f"--- {old_name}\n+++ {new_name}\n"  # an empty file came or went
+
+
+def _split_lines(data: bytes | None) -> list[str] | None:
+    """The lines of a text file, parted at newlines only; None when it is binary."""
+    try:
+        text = (data or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    *whole, last = text.split("\n")
+    return None if "\0" in text else [f"{line}\n" for line in whole] + ([last] if last else [])

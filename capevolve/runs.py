@@ -230,6 +230,7 @@ def keep_lease(run: OpenRun, interval_s: float = LEASE_TTL_S / 5) -> Iterator[th
 def release_run(run: OpenRun) -> None:
     """Gives the lease back and closes the ledger."""
     try:
+        shutil.rmtree(run.folder / "work", ignore_errors=True)
         with run.ledger.write() as connection:
             release_lease(connection, run.driver, run.clock())
     finally:

@@ -15,7 +15,7 @@ from capevolve.cli.console import err, out
 from capevolve.cli.find import find_candidate, found_run
 from capevolve.ledger.store import Ledger
 from capevolve.report import read_facts, render_markdown, write_projections
-from capevolve.report.status import render_status
+from capevolve.report.status import build_status
 from capevolve.report.headline import build_headline
 from capevolve.report.liveness import describe_liveness
 from capevolve.report.rows import COLUMNS, candidate_rows
@@ -35,7 +35,7 @@ def show_status(project: Path, run: str | None, *, as_json: bool) -> None:
     with found_run(project, run) as found:
         facts = read_facts(found.ledger, found.run_id, now=time.time())
     if as_json:
-        sys.stdout.write(render_status(facts) + "\n")
+        sys.stdout.write(build_status(facts).model_dump_json(indent=2) + "\n")
         return
     out.print(f"run {facts.info.id}: {describe_liveness(facts.info)}", markup=False)
     if facts.info.stop_reason:
@@ -50,7 +50,7 @@ def show_report(project: Path, run: str | None, *, as_json: bool) -> None:
         facts = read_facts(found.ledger, found.run_id, now=now)
         written = write_projections(found.ledger, found.loaded.root, found.run_id, now=now)
     if as_json:
-        sys.stdout.write(render_status(facts) + "\n")
+        sys.stdout.write(build_status(facts).model_dump_json(indent=2) + "\n")
     else:
         sys.stdout.write(render_markdown(facts))
     err.print(f"written: {os.path.relpath(written.report_html)}", markup=False, style="dim")

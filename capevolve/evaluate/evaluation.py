@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from sqlalchemy import Connection
 
 from capevolve.adapters.pool import HostPool
 from capevolve.adapters.records import AdapterFacts
 from capevolve.budget import Allowance, Remaining
-from capevolve.candidates import Candidate, find_changes, load_candidate, write_candidate
+from capevolve.candidates import load_candidate
 from capevolve.errors import BudgetExhaustedError, TamperError, UserError
+from capevolve.evaluate.copies import write_copy
 from capevolve.evaluate.execute import Arm, Execution, Executor
 from capevolve.evaluate.measurement import read_measurement
 from capevolve.evaluate.plan import TrialPlan, plan_trials
@@ -34,11 +33,12 @@ from capevolve.ledger.runs import RunRecord, read_run, read_split
 from capevolve.ledger.trials import (
     TrialResult,
     claim_trials,
+    read_target_spend,
     read_task_durations,
     read_trials,
     record_results,
 )
-from capevolve.model import Measurement, Reason, Split, TaskRef, Unmeasured
+from capevolve.model import SPLITS, Measurement, Reason, Split, TaskRef, Unmeasured
 from capevolve.runs import OpenRun
 
 TEST_INTERRUPTIONS = 2
@@ -70,6 +70,15 @@ class _Work:
     fence: Fence
     tasks: tuple[TaskRef, ...]
     plan: TrialPlan
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The evaluations of one call, and what the run's ledger says of the target so far."""
+
+    record: RunRecord
+    works: tuple[_Work, ...]
+    dearest_usd: float | None
 
 
 async def evaluate(
@@ -108,16 +117,17 @@ async def evaluate_together(
     on_progress: Callable[[Progress], None] = ignore_progress,
 ) -> list[Measurement]:
     """Evaluates candidates interleaved, task by task, in one queue. See `evaluate`."""
-    works, record = _open(run, requests, ticket)
+    opened = _open(run, requests, ticket)
+    works = opened.works
     progress = Progress(
         title=" + ".join(request.tag or request.split for request in requests),
         done=sum(work.plan.finished + len(work.plan.lost) for work in works),
         total=sum(work.plan.total for work in works),
     )
     on_progress(progress)
-    allowance = Allowance(remaining or Remaining(), run.clock)
+    allowance = Allowance(remaining or Remaining(), run.clock, opened.dearest_usd)
     if any(work.plan.todo for work in works):
-        await _execute(run, record, works, allowance, progress, on_progress)
+        await _execute(run, opened, allowance, progress, on_progress)
     failpoint("evaluate.executed")
     with run.ledger.write() as connection:
         unfinished = [work for work in works if not _is_finished(connection, work)]
@@ -137,9 +147,7 @@ async def evaluate_together(
         ]
 
 
-def _open(
-    run: OpenRun, requests: Sequence[EvaluationRequest], ticket: Ticket | None
-) -> tuple[list[_Work], RunRecord]:
+def _open(run: OpenRun, requests: Sequence[EvaluationRequest], ticket: Ticket | None) -> _Opened:
     """Opens a session on each evaluation and settles what earlier sessions left behind."""
     with run.ledger.write() as connection:
         record = read_run(connection, run.id)
@@ -148,6 +156,7 @@ def _open(
         for request in requests:
             key = _key(run, request, ticket)
             tasks = _tasks(connection, key, ticket)
+            load_candidate(connection, key.candidate_id)
             fence = open_evaluation(connection, run.driver, key, run.clock())
             plan = plan_trials(
                 tasks,
@@ -159,12 +168,15 @@ def _open(
             )
             _record_lost(connection, fence, plan, run.clock())
             works.append(_Work(request, fence, tasks, plan))
+        dearest_usd = read_target_spend(connection, run.id).dearest_usd
     failpoint("evaluate.opened")
-    return works, record
+    return _Opened(record, tuple(works), dearest_usd)
 
 
 def _key(run: OpenRun, request: EvaluationRequest, ticket: Ticket | None) -> EvaluationKey:
     test = request.split == "test"
+    if request.split not in SPLITS:
+        raise UserError(f"There is no split {request.split!r}.", where="split", fix="Use train or val.")
     if request.num_trials is not None and request.num_trials < 1:
         raise UserError("An evaluation takes at least one trial per task.", where="num_trials")
     return EvaluationKey(
@@ -228,13 +240,13 @@ def _is_finished(connection: Connection, work: _Work) -> bool:
 
 async def _execute(
     run: OpenRun,
-    record: RunRecord,
-    works: Sequence[_Work],
+    opened: _Opened,
     allowance: Allowance,
     progress: Progress,
     on_progress: Callable[[Progress], None],
 ) -> None:
     settings = run.spec.evaluation
+    works = opened.works
     test = any(work.request.split == "test" for work in works)
     prefetch = not test and len(works) == 1
     scratch = run.folder / "work"
@@ -244,9 +256,8 @@ async def _execute(
             if not work.plan.todo:
                 continue
             folder = scratch / f"evaluation-{work.fence.evaluation_id}-{work.fence.session}"
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            candidate = _write_copy(run, work.request.candidate_id, folder)
-            stack.push_async_callback(_check_copy, folder, candidate)
+            copy = write_copy(run.ledger, work.request.candidate_id, folder)
+            stack.callback(copy.remove)
             pool = HostPool(
                 run.adapter,
                 folder,
@@ -257,9 +268,9 @@ async def _execute(
                 prefetch=prefetch,
             )
             await stack.enter_async_context(pool)
-            check_adapter(record, await pool.facts())
+            check_adapter(opened.record, await pool.facts())
             digests = {task.id: task.digest for task in work.tasks}
-            arms.append(Arm(work.fence, pool, digests, deque(work.plan.todo)))
+            arms.append(Arm(work.fence, pool, digests, deque(work.plan.todo), copy.check))
         executor = Executor(
             ledger=run.ledger,
             arms=arms,
@@ -270,26 +281,6 @@ async def _execute(
             progress=progress,
         )
         await executor.run()
-
-
-def _write_copy(run: OpenRun, candidate_id: str, folder: Path) -> Candidate:
-    """Writes the candidate afresh: what one evaluation does to its copy, no other sees."""
-    shutil.rmtree(folder, ignore_errors=True)
-    with run.ledger.read() as connection:
-        candidate = load_candidate(connection, candidate_id)
-        write_candidate(connection, candidate, folder)
-    return candidate
-
-
-async def _check_copy(folder: Path, candidate: Candidate) -> None:
-    """Refuses the results of a target that edited the candidate it was measured with."""
-    changed = find_changes(folder, candidate)
-    if changed:
-        raise TamperError(
-            f"The target changed the candidate while it was evaluated: {', '.join(changed)}.",
-            where=str(folder),
-            fix="Let the target write elsewhere: a candidate is what it reads.",
-        )
 
 
 def check_adapter(record: RunRecord, facts: AdapterFacts) -> None:

@@ -12,6 +12,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import TypeVar
 
 from tenacity import RetryCallState, Retrying, wait_exponential_jitter
 
@@ -29,25 +30,36 @@ from capevolve.model import Reason, Unmeasured
 RETRIED = frozenset({Reason.INFRA, Reason.CRASH})
 """Failures that a second call may mend. A timeout is not one: it would cost the limit again."""
 
+_Number = TypeVar("_Number", int, float)
+
+MAX_TOKENS = 2**63 - 1
+"""A larger count is a mistake that no database holds; it is treated as not reported."""
+
 
 @dataclass(slots=True)
 class Arm:
-    """One evaluation in the queue, with the hosts that hold its candidate; `asked` trials are with them."""
+    """One evaluation in the queue, with the hosts that hold its candidate; `asked` trials are with them.
+
+    `check_copy` raises when results may not be recorded, because the candidate was edited.
+    """
 
     fence: Fence
     pool: HostPool
     digests: dict[str, str]
     todo: deque[Claim]
+    check_copy: Callable[[], None]
     asked: int = 0
 
 
 @dataclass(slots=True)
 class _Flight:
-    """A claimed trial on its way; `tries` are the calls of this session so far."""
+    """A claimed trial on its way; `tries` are the calls of this session so far, with what they cost."""
 
     arm: int
     claim: Claim
     tries: int = 1
+    cost_usd: float | None = None
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +106,9 @@ class Executor:
                 if not self._flights:
                     return
                 await self._wait(waits)
+        except BaseException:
+            await self._commit(())  # what was answered before the error was paid for
+            raise
         finally:
             for wait in waits.values():
                 wait.cancel()
@@ -136,6 +151,8 @@ class Executor:
                 new = [flight.claim for flight in claims if flight.arm == index]
                 if mine or new:
                     check_fence(connection, arm.fence)
+                if mine:
+                    arm.check_copy()
                     record_results(connection, arm.fence, mine, now)
                     claim_trials(connection, arm.fence, new, now)
 
@@ -175,8 +192,10 @@ class Executor:
         flight = self._flights[reply.key]
         outcome = reply.outcome
         retryable = isinstance(outcome, Unmeasured) and outcome.reason in RETRIED
-        self.allowance.settle(reply.cost_usd)
+        self.allowance.settle(reply.cost_usd, extra_calls=reply.starts - 1)
         flight.tries += reply.starts - 1
+        flight.cost_usd = _add(flight.cost_usd, reply.cost_usd)
+        flight.tokens = _add(flight.tokens, reply.tokens)
         if retryable and flight.tries <= self.settings.retries and self.allowance.reserve():
             flight.tries += 1
             wait = _retry_wait(self.settings.retry_wait_s, flight.tries - 1)
@@ -184,13 +203,19 @@ class Executor:
             return
         del self._flights[reply.key]
         self._results.append((flight.arm, _result(flight, reply)))
-        self.progress = self.progress.count(outcome, reply.cost_usd)
+        self.progress = self.progress.count(outcome, flight.cost_usd)
 
     def _resubmit_due(self) -> None:
         while self._retries and self._retries[0][0] <= self.clock():
             _, key = heapq.heappop(self._retries)
             flight = self._flights.pop(key)
             self._submit([flight])
+
+
+def _add(total: _Number | None, part: _Number | None) -> _Number | None:
+    if total is None or part is None:
+        return part if total is None else total
+    return total + part
 
 
 def _retry_wait(first_s: float, attempt: int) -> float:
@@ -210,8 +235,8 @@ def _result(flight: _Flight, reply: TrialReply) -> TrialResult:
         outcome=reply.outcome,
         extra_calls=flight.tries - 1,
         duration_s=reply.duration_s,
-        cost_usd=reply.cost_usd,
-        tokens=reply.tokens,
+        cost_usd=flight.cost_usd,
+        tokens=None if (flight.tokens or 0) > MAX_TOKENS else flight.tokens,
         feedback=reply.feedback,
         metrics=_metrics(reply),
         payload=reply.payload,

@@ -71,4 +71,3 @@ def _read_val(
     if evaluation is None or evaluation.finished_at is None:
         raise LedgerError("A candidate cannot be judged before its val evaluation is finished.")
     return evaluation, read_measurement(connection, evaluation, read_tasks(connection, evaluation))
-

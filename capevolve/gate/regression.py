@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capevolve.model import PASS_REWARD, Decision, Verdict
-from capevolve.stats import Comparison, TaskPair
+from capevolve.stats import Comparison, TaskPair, binomial_cdf
 
 VETO_LEVEL = 0.05
 """The chance, over all tasks together, that a copy of the incumbent is vetoed is at most this."""
@@ -62,8 +62,6 @@ def _count_passed(pair: TaskPair) -> int:
 
 
 def _find_largest_chance(pair: TaskPair) -> float:
-    from scipy.special import bdtr
-
     rates = np.linspace(0.0, 1.0, 2001)
-    missed = bdtr(float(_count_passed(pair)), len(pair.candidate), rates)
+    missed = binomial_cdf(_count_passed(pair), len(pair.candidate), rates)
     return float(np.max(rates ** len(pair.incumbent) * missed))

@@ -75,7 +75,10 @@ def is_alive(holder: Holder, now: float) -> bool:
     if holder.host != this_host():
         return True
     try:
-        return abs(psutil.Process(holder.pid).create_time() - holder.pid_started_at) < 1.0
+        process = psutil.Process(holder.pid)
+        if process.status() == psutil.STATUS_ZOMBIE:  # killed, but its parent has not asked yet
+            return False
+        return abs(process.create_time() - holder.pid_started_at) < 1.0
     except psutil.NoSuchProcess:
         return False
 

@@ -7,6 +7,7 @@ Times are seconds since the epoch, UTC. Rows are added and filled in; none is ev
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     CheckConstraint,
     Column,
     Float,
@@ -113,7 +114,7 @@ proposals = Table(
     Column("summary", Text, nullable=False, default=""),
     Column("detail", Text, nullable=False, default=""),
     Column("cost_usd", Float),
-    Column("tokens", Integer),
+    Column("tokens", BigInteger),
     Column("calls", Integer, nullable=False),
     Column("started_at", Float, nullable=False),
     Column("finished_at", Float),
@@ -161,7 +162,7 @@ trials = Table(
     Column("detail", Text),
     Column("duration_s", Float),
     Column("cost_usd", Float),
-    Column("tokens", Integer),
+    Column("tokens", BigInteger),
     CheckConstraint("state IN ('claimed', 'scored', 'unmeasured')", name="trial_state"),
     CheckConstraint("(state = 'scored') = (reward IS NOT NULL)", name="scored_has_reward"),
     CheckConstraint("reward IS NULL OR (reward >= 0 AND reward <= 1)", name="reward_range"),

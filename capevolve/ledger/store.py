@@ -8,6 +8,7 @@ returned survives a power cut.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,10 @@ from capevolve.errors import LedgerError, UserError
 from capevolve.ledger import schema
 
 BUSY_TIMEOUT_S = 30.0
+CREATION_S = 2.0
+"""How long a file without content may be another process's ledger in the making."""
+
+_HEADER_BYTES = 100
 
 Migration = Callable[[Connection], None]
 MIGRATIONS: dict[int, Migration] = {}
@@ -107,6 +112,7 @@ def _sqlite_engine(database: str | None, url: str, *, create: bool) -> Engine:
         raise LedgerError(
             "There is no ledger here.", where=str(path), fix="Start a run first: capevolve run PROJECT."
         )
+    _refuse_emptied(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -119,6 +125,19 @@ def _sqlite_engine(database: str | None, url: str, *, create: bool) -> Engine:
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _refuse_emptied(path: Path) -> None:
+    """Refuses a file that lost its content: SQLite would take it for a new database."""
+    end = time.monotonic() + CREATION_S
+    while path.is_file() and path.stat().st_size < _HEADER_BYTES:
+        if time.monotonic() > end:
+            raise LedgerError(
+                "The ledger is corrupt: the file is empty.",
+                where=str(path),
+                fix="Restore it from a copy. Delete it only if no run was ever started here.",
+            )
+        time.sleep(0.02)
 
 
 def _set_pragmas(connection: Any, _record: Any) -> None:

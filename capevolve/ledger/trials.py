@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
@@ -251,7 +251,7 @@ class TargetSpend:
     Attributes:
         calls: Calls begun, retries and interrupted ones included.
         cost_usd: Sum of the reported costs.
-        unpriced: Finished trials whose cost was not reported, and interrupted calls.
+        unpriced: Trials without a reported cost (those in flight included), and interrupted calls.
         dearest_usd: The highest reported cost of one trial; None when none was reported.
     """
 
@@ -264,11 +264,13 @@ class TargetSpend:
 
 def read_target_spend(connection: Connection, run_id: str) -> TargetSpend:
     """What the target has cost a run so far."""
+    called = func.coalesce(_trials.c.reason, "") != Reason.INTERRUPTED.value  # by the last claim of the trial
+    unpriced = case((_trials.c.cost_usd.is_(None) & called, 1), else_=0) + _trials.c.interrupted
     row = connection.execute(
         select(
             func.coalesce(func.sum(_trials.c.calls), 0),
             func.coalesce(func.sum(_trials.c.cost_usd), 0.0),
-            func.count() - func.count(_trials.c.cost_usd) + func.coalesce(func.sum(_trials.c.interrupted), 0),
+            func.coalesce(func.sum(unpriced), 0),
             func.coalesce(func.sum(_trials.c.tokens), 0),
             func.max(_trials.c.cost_usd),
         )

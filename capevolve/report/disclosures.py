@@ -47,16 +47,23 @@ def _on_seal(facts: RunFacts) -> Iterator[Disclosure]:
                 f"Attempt {attempt.number} was dropped after {attempt.claimed} of {attempt.planned} test "
                 "trials were begun.",
             )
-    if facts.seal.looks > 1 and facts.seal.attempts:
-        look = facts.final.result.seal.look if facts.final else facts.seal.attempts[-1].look
-        yield Disclosure(
-            "looks",
-            f"This is look {look} at this test set, of {facts.seal.looks} by all runs of this ledger. Each "
-            "look that informs a choice moves the number from an estimate towards a fit.",
-            banner=look > 1,
-        )
+    yield from _on_other_runs(facts)
     if facts.seal.name != "committed":
         yield from _on_unfinished(facts)
+
+
+def _on_other_runs(facts: RunFacts) -> Iterator[Disclosure]:
+    attempts = facts.seal.attempts
+    if not attempts or facts.seal.looks <= len(attempts):
+        return
+    number = facts.final.attempt if facts.final is not None else attempts[-1].number
+    look = next(attempt.look for attempt in attempts if attempt.number == number)
+    yield Disclosure(
+        "looks",
+        f"This is look {look} at this test set; all runs of this ledger together took {facts.seal.looks}. "
+        "Each look that informs a choice moves the number from an estimate towards a fit.",
+        banner=look > number,
+    )
 
 
 def _on_unfinished(facts: RunFacts) -> Iterator[Disclosure]:

@@ -14,6 +14,7 @@ from capevolve.report.wording import (
     format_estimate,
     format_interval,
     format_mean,
+    format_number,
     format_p,
     format_permutation,
     format_score,
@@ -27,22 +28,20 @@ def build_headline(facts: RunFacts) -> str:
     if facts.final is None:
         return f"Not finalised: there is no test number. Best so far on val: {_val_words(facts.best_val)}."
     result = facts.final.result
-    kind = _name_delta(result)
-    if result.test_delta is None:
-        why = (
-            "no candidate was accepted; delta not applicable"
-            if result.test_delta_reason == "no_change"
-            else "undefined, no task was measured for both candidates"
-        )
-        return f"{kind}: {why}. Test reward of the best candidate: {format_score(facts.final.best)}."
-    return f"{kind}: {_delta_words(result.test_delta)}."
+    if result.test_delta is not None:
+        return f"{_name_kind(result, 'delta')}: {_delta_words(result.test_delta)}."
+    why = {
+        "no_change": "No candidate was accepted; delta not applicable",
+        "not_measured": "No task was measured for both candidates; delta undefined",
+    }[result.test_delta_reason or "not_measured"]
+    return f"{why}. {_name_kind(result, 'reward')} of the best candidate: {format_score(facts.final.best)}."
 
 
-def _name_delta(result: FinalResult) -> str:
+def _name_kind(result: FinalResult, what: str) -> str:
     """Only a first look at tasks that nothing was chosen on is called held-out."""
     if result.kind != "held_out":
-        return "Fit metric, delta on test"
-    return "Held-out test delta" if result.seal.look == 1 else f"Test delta at look {result.seal.look}"
+        return f"Fit metric, test {what}"
+    return f"Held-out test {what}" if result.seal.look == 1 else f"Test {what} at look {result.seal.look}"
 
 
 def _val_words(evaluation: EvaluationFacts | None) -> str:
@@ -58,7 +57,7 @@ def _delta_words(delta: TestDelta) -> str:
     counts = f"{delta.improved} improved, {delta.worse} worse, {delta.same} same"
     indicative = " (indicative)" if delta.indicative else ""
     value = format_estimate(Estimate(delta.delta, delta.stderr))
-    return f"{value}, 95 % interval {interval}{indicative}, n = {delta.n} tasks ({counts})"
+    return f"{value}, 95 % interval {interval}{indicative}, n = {format_number(delta.n, 'task')} ({counts})"
 
 
 def _to_interval(pair: tuple[float, float] | None) -> Interval | None:
@@ -129,7 +128,7 @@ def _result_lines(final: FinalFacts) -> list[str]:
         delta = result.test_delta
         lines.append(
             "One-sided p-values, best against seed: "
-            f"over tasks, exact sign flip {format_permutation(delta.p_sign_flip)}, "
+            f"over tasks, sign flip {format_permutation(delta.p_sign_flip)}, "
             f"paired t {format_p(delta.p_t)}; within these tasks, "
             f"permutation {format_permutation(delta.p_within_task)}."
         )
@@ -139,7 +138,7 @@ def _result_lines(final: FinalFacts) -> list[str]:
     if final.gap.value is not None:
         lines.append(
             f"Test minus val of the best candidate: {format_estimate(final.gap)} "
-            f"(n = {final.best.n_scored} test tasks). Well below 0 means that the search overfitted val."
+            f"(n = {format_number(final.best.n_scored, 'test task')})."
         )
     return lines
 
@@ -152,7 +151,8 @@ def _reliability(name: str, score: TestScore) -> list[str]:
         *(f"pass^{k} {_rate(rate)}" for k, rate in sorted(score.pass_k.items(), key=_by_k)),
         *(f"pass@{k} {_rate(rate)}" for k, rate in sorted(score.pass_at_k.items(), key=_by_k) if int(k) > 1),
     ]
-    return [f"Reliability of the {name} candidate on test (n = {score.n_scored} tasks): {', '.join(shown)}."]
+    count = format_number(score.n_scored, "task")
+    return [f"Reliability of the {name} candidate on test (n = {count}): {', '.join(shown)}."]
 
 
 def _by_k(item: tuple[str, PassRate]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from capevolve.report.measured import Cell
+from capevolve.report.measured import TaskScore
 from capevolve.report.rows import candidate_rows
 from capevolve.report.sections import build_sections
 from capevolve.report.values import FinalFacts, RunFacts
@@ -69,8 +69,8 @@ def _task_rows(final: FinalFacts) -> tuple[TaskRow, ...]:
     return tuple(
         TaskRow(
             task=shorten(task.task_id, 80),
-            best=_show_cell(task.best),
-            seed="the same candidate" if task.baseline is None else _show_cell(task.baseline),
+            best=_show_score(task.best),
+            seed="the same candidate" if task.baseline is None else _show_score(task.baseline),
             delta="not applicable" if task.baseline is None else format_estimate(task.delta),
             note=task.note,
         )
@@ -78,7 +78,7 @@ def _task_rows(final: FinalFacts) -> tuple[TaskRow, ...]:
     )
 
 
-def _show_cell(cell: Cell) -> str:
-    if cell.mean is None:
+def _show_score(score: TaskScore) -> str:
+    if score.mean is None:
         return NOT_MEASURED
-    return f"{format_value(cell.mean)} {format_error(cell.se)} ({format_number(cell.n_trials, 'trial')})"
+    return f"{format_value(score.mean)} {format_error(score.se)} ({format_number(score.n_trials, 'trial')})"

@@ -20,8 +20,8 @@ from capevolve.ledger.evaluations import EvaluationRecord
 from capevolve.ledger.runs import SplitSet
 from capevolve.ledger.trials import read_trials
 from capevolve.model import Estimate, Measurement, TaskRef
-from capevolve.report.measured import Cell, EvaluationFacts, MeanFacts
-from capevolve.report.scores import describe_cell, describe_test
+from capevolve.report.measured import EvaluationFacts, MeanFacts, TaskScore
+from capevolve.report.scores import describe_task, describe_test
 from capevolve.report.values import AttemptFacts, FinalFacts, SealFacts, SealName, TestTaskFacts
 from capevolve.report.wording import clean_line
 from capevolve.result import FinalResult
@@ -147,8 +147,8 @@ def _pair_tasks(best: Measurement, seed: Measurement | None) -> tuple[TestTaskFa
     deltas = {} if seed is None else {pair.task_id: pair.delta for pair in compare(best, seed).pairs}
     tasks = []
     for task in best.tasks:
-        mine = describe_cell(task)
-        other = describe_cell(theirs[task.task_id]) if task.task_id in theirs else None
+        mine = describe_task(task)
+        other = describe_task(theirs[task.task_id]) if task.task_id in theirs else None
         named = [("best", mine)] if other is None else [("best", mine), ("seed", other)]
         tasks.append(
             TestTaskFacts(
@@ -156,13 +156,13 @@ def _pair_tasks(best: Measurement, seed: Measurement | None) -> tuple[TestTaskFa
                 best=mine,
                 baseline=other,
                 delta=Estimate(deltas.get(task.task_id), _add_errors(mine, other)),
-                note="; ".join(f"{side}: {cell.note}" for side, cell in named if cell.note),
+                note="; ".join(f"{side}: {score.note}" for side, score in named if score.note),
             )
         )
     return tuple(sorted(tasks, key=_by_delta))
 
 
-def _add_errors(mine: Cell, other: Cell | None) -> float | None:
+def _add_errors(mine: TaskScore, other: TaskScore | None) -> float | None:
     if mine.se is None or other is None or other.se is None:
         return None
     return math.hypot(mine.se, other.se)

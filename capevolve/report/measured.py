@@ -49,12 +49,20 @@ class EvaluationFacts:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A candidate on one task.
+    """A candidate on one val task.
 
     Attributes:
         mean: Mean reward over the measured trials; None when there is none, and `note` then says why.
-        se: Standard error over them; None for fewer than two.
     """
+
+    mean: float | None
+    n_trials: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScore:
+    """A candidate on one test task: a `Cell` with the standard error over its trials; None below two."""
 
     mean: float | None
     se: float | None

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from capevolve.model import PASS_REWARD, Measurement, TaskOutcomes
-from capevolve.report.measured import Cell, Matrix, MatrixColumn, MatrixRow, MeanFacts
+from capevolve.report.measured import Cell, Matrix, MatrixColumn, MatrixRow, MeanFacts, TaskScore
 from capevolve.report.wording import clean_line
 from capevolve.result import TestScore
 from capevolve.stats import Interval, MeanEstimate, estimate_mean, t_interval, task_stats, wilson
@@ -95,10 +95,20 @@ def build_matrix(columns: Sequence[MatrixColumn], measurements: Sequence[Measure
 
 def describe_cell(task: TaskOutcomes) -> Cell:
     """Returns a candidate's value on a task, or why there is none."""
-    reasons = Counter(trial.reason.value for trial in task.unmeasured)
-    words = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     if not task.rewards:
-        return Cell(None, None, 0, words or "no trial was run")
-    note = f"trials without a reward: {words}" if words else ""
-    stats = task_stats(task.rewards)
-    return Cell(stats.value, stats.se, len(task.rewards), note)
+        return Cell(None, 0, _explain(task) or "no trial was run")
+    mean = math.fsum(task.rewards) / len(task.rewards)
+    return Cell(mean, len(task.rewards), _explain(task))
+
+
+def describe_task(task: TaskOutcomes) -> TaskScore:
+    """Returns a candidate's value on a task with its error."""
+    cell = describe_cell(task)
+    return TaskScore(cell.mean, task_stats(task.rewards).se, cell.n_trials, cell.note)
+
+
+def _explain(task: TaskOutcomes) -> str:
+    if not task.unmeasured:
+        return ""
+    reasons = Counter(trial.reason.value for trial in task.unmeasured)
+    return "without a reward: " + ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))

@@ -12,7 +12,7 @@ from typing import Literal
 from capevolve.ledger.attempts import AttemptState
 from capevolve.ledger.proposals import ProposalStatus
 from capevolve.model import Decision, Estimate
-from capevolve.report.measured import Cell, EvaluationFacts, Matrix, MeanFacts, RoleSpend
+from capevolve.report.measured import EvaluationFacts, Matrix, MeanFacts, RoleSpend, TaskScore
 from capevolve.result import FinalResult
 
 Liveness = Literal["never started", "running", "stalled", "stopped", "crashed", "finished"]
@@ -202,8 +202,8 @@ class TestTaskFacts:
     __test__ = False
 
     task_id: str
-    best: Cell
-    baseline: Cell | None
+    best: TaskScore
+    baseline: TaskScore | None
     delta: Estimate
     note: str
 

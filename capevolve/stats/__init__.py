@@ -4,7 +4,7 @@ Rewards are in [0, 1]; only measured trials enter. One-sided p-values test "the 
 """
 
 from capevolve.stats.bootstrap import bca_bootstrap, percentile_bootstrap
-from capevolve.stats.distributions import normal_cdf, normal_quantile, t_cdf, t_quantile
+from capevolve.stats.distributions import binomial_cdf, normal_cdf, normal_quantile, t_cdf, t_quantile
 from capevolve.stats.fisher import fisher_exact
 from capevolve.stats.intervals import Interval, clopper_pearson, t_interval, wilson
 from capevolve.stats.moments import (
@@ -45,6 +45,7 @@ __all__ = [
     "TaskPair",
     "bca_bootstrap",
     "between_variance",
+    "binomial_cdf",
     "clopper_pearson",
     "cluster_robust",
     "combined_stderr",

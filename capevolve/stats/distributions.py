@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def normal_cdf(x: float) -> float:
     """Returns P(Z <= x) of a standard normal Z."""
@@ -47,3 +50,10 @@ def beta_quantile(q: float, a: float, b: float) -> float:
     from scipy.special import betaincinv
 
     return float(betaincinv(a, b, q))
+
+
+def binomial_cdf(x: int, n: int, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns P(X <= x) of a binomial X of `n` trials, at each success rate in [0, 1]."""
+    from scipy.special import bdtr
+
+    return np.asarray(bdtr(float(x), n, rates), dtype=np.float64)

@@ -109,7 +109,7 @@ class Reader:
     def __init__(self, skill: Skill) -> None:
         self._words = words = skill.words
         self._ignored = skill.ignored
-        # Longer words first, so that "West Virginia" is not read as "Virginia".
+        # Longer words first, so that "New York City" is not read as "New York".
         by_length = sorted(((w, s) for s, ws in words.items() for w in ws), key=lambda x: (-len(x[0]), x))
         self._slot_of = dict(by_length)
         known = "|".join(re.escape(w) for w, _ in by_length)

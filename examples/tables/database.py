@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 STEP_LIMIT = 1_000_000
-"""Steps of SQLite's virtual machine that a query may take, some 20 ms; the dearest gold query takes 41,000."""
+"""Steps of SQLite's virtual machine a query may take: some 20 ms. The dearest gold query needs 41,000."""
 ROW_LIMIT = 5_000
 TEXT_LIMIT = 2_000
 """Bytes of the longest text or row: with `STEP_LIMIT` it bounds the memory a query can take."""
@@ -86,7 +86,7 @@ class Database:
             left -= 1
             return left < 0
 
-        if True:
+        with self._lock:
             self._connection.set_progress_handler(tick, _PROGRESS_EVERY)
             try:
                 rows = self._connection.execute(sql).fetchmany(ROW_LIMIT + 1)

@@ -61,7 +61,8 @@ def read_course(brief_text: str) -> Course:
     tried: list[str] = []
     for attempt in brief["history"]:
         tried = [] if attempt["decision"] == "accept" else [*tried, attempt["summary"].split(BECAUSE)[0]]
-    return Course([Lesson(t["task_id"], t["input"], t["target"]) for t in brief["tasks"]], tried)
+    told = sorted(brief["tasks"], key=lambda task: str(task["task_id"]))
+    return Course([Lesson(t["task_id"], t["input"], t["target"]) for t in told], tried)
 
 
 def main(environ: Mapping[str, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prefect import flow, tags
+from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 
 from capevolve.canonical import short
@@ -13,7 +14,7 @@ from capevolve.proposers.proposal import load_proposer
 from capevolve.runs import OpenRun, RunRef, drive_run, end_run
 from capevolve.search.planning import plan_next
 from capevolve_flows.naming import name_run, resolve_run_id
-from capevolve_tasks import Evaluated, evaluate, finalize, gate, propose, report, split
+from capevolve_tasks import Evaluated, Judged, evaluate, finalize, gate, propose, report, split
 
 
 @flow(name="optimize", flow_run_name=name_run)
@@ -72,8 +73,9 @@ async def _iterate(run: OpenRun, iteration: int, parent_id: str) -> str | None:
     )
     if measured.exhausted is not None:
         return measured.exhausted
-    # The state is the badge; the verdict is in the ledger. Prefect types this call as not awaitable.
-    await gate(ref, iteration, return_state=True)  # type: ignore[misc]
+    # The state is the badge; asking for its result raises what failed. Prefect types it as not awaitable.
+    state: State[Judged] = await gate(ref, iteration, return_state=True)  # type: ignore[misc]
+    await state.aresult()
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from matplotlib.figure import Figure
 
 from capevolve.report.figures.canvas import BLUE, INK, MUTED, VERMILLION, add_grid, draw, fit_label
@@ -10,6 +12,7 @@ from capevolve.result import TestDelta
 
 MAX_NAMED = 40
 """With more tasks than this their names are left out."""
+MAX_STEPS = 400
 
 
 def draw_deltas(final: FinalFacts) -> str | None:
@@ -58,10 +61,17 @@ def _paint_named(figure: Figure, tasks: list[tuple[str, float]], delta: TestDelt
     figure.legend(loc="outside upper left", ncols=3)
 
 
+def _group(values: list[float]) -> tuple[list[float], list[float]]:
+    """Sorted values as at most `MAX_STEPS` steps of equally many tasks: the edges, and the mean of each."""
+    count = min(len(values), MAX_STEPS)
+    edges = [round(len(values) * n / count) for n in range(count + 1)]
+    means = [sum(values[low:high]) / (high - low) for low, high in pairwise(edges)]
+    return [float(edge) for edge in edges], means
+
+
 def _paint_many(figure: Figure, tasks: list[tuple[str, float]], delta: TestDelta) -> None:
     axes = figure.subplots()
-    edges = [*range(len(tasks)), len(tasks)]
-    values = [value for _, value in tasks]
+    edges, values = _group([value for _, value in tasks])
     steps = [*values, values[-1]]
     gains, losses = [max(v, 0.0) for v in steps], [min(v, 0.0) for v in steps]
     axes.fill_between(edges, 0, gains, step="post", color=BLUE, linewidth=0, label="improved")
@@ -73,7 +83,8 @@ def _paint_many(figure: Figure, tasks: list[tuple[str, float]], delta: TestDelta
         axes.axhspan(*delta.ci95, color=INK, alpha=0.12, linewidth=0, label="95 % interval of the mean")
     axes.set_xlim(0, len(tasks))
     axes.set_ylim(*_find_limits(values, delta))
-    axes.set_xlabel(f"{len(tasks)} test tasks, sorted")
+    grouped = f", in {MAX_STEPS} groups" if len(tasks) > MAX_STEPS else ""
+    axes.set_xlabel(f"{len(tasks)} test tasks, sorted{grouped}")
     axes.set_ylabel("best minus seed")
     add_grid(axes, "y")
     figure.legend(loc="outside upper left", ncols=4)

@@ -20,28 +20,30 @@ _ENDS = {
 }
 
 
-@pytest.mark.parametrize("act", _ENDS)
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_a_crash_is_named_and_costs_nobody_else_anything(project, act: str, kind: str) -> None:
+def test_crashes_are_named_and_cost_nobody_else_anything(project, kind: str) -> None:
+    acts = "\n".join(
+        f"                    if task.input == {2 * place + 1}: {act}" for place, act in enumerate(_ENDS)
+    )
     replies = project.run(
         f"""
         import ctypes
         class Adapter(Plain):
             {kind} run_target(self, task, ctx, *, seed):
-                if task.input == 2:
-                    print("the last words", flush=True)
-                    {act}
+                if task.input % 2:
+                    print("the last words of", task.id, flush=True)
+{acts}
                 return Rollout(task.id)
         """,
-        range(6),
+        range(12),
     )
-    outcome = replies[2].outcome
-    assert isinstance(outcome, Unmeasured)
-    assert outcome.reason is Reason.CRASH
-    assert outcome.detail.startswith(_ENDS[act])
-    assert "the last words" in outcome.detail
-    assert "the last words" in json.loads(replies[2].payload)["host_output"]
-    assert [replies[n].outcome for n in (0, 1, 3, 4, 5)] == [Scored(1.0)] * 5
+    for place, end in enumerate(_ENDS.values()):
+        reply = replies[2 * place + 1]
+        assert isinstance(reply.outcome, Unmeasured)
+        assert reply.outcome.reason is Reason.CRASH
+        assert reply.outcome.detail.startswith(f"{end}: the last words of t{2 * place + 1}")
+        assert "the last words" in json.loads(reply.payload)["host_output"]
+        assert replies[2 * place].outcome == Scored(1.0)
     assert {reply.starts for reply in replies.values()} == {1}
 
 
@@ -134,6 +136,23 @@ def test_grandchildren_of_a_crashed_host_are_dead_before_the_reply(project, livi
             return [process.cmdline() for process in living() if "sleep" in process.name()]
 
     assert asyncio.run(story()) == []
+
+
+def test_a_fork_that_lives_on_does_not_hide_the_crash_of_its_host(project) -> None:
+    replies = project.run(
+        """
+        import multiprocessing
+        class Adapter(Plain):
+            def run_target(self, task, ctx, *, seed):
+                if task.input == 1:
+                    multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,)).start()
+                    os._exit(1)
+                return Rollout(task.id)
+        """,
+        range(3),
+    )
+    assert replies[1].outcome.reason is Reason.CRASH
+    assert (replies[0].outcome, replies[2].outcome) == (Scored(1.0), Scored(1.0))
 
 
 def test_a_trial_that_closes_the_channel_is_a_crash(project) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import textwrap
 
 import pytest
 
@@ -233,8 +234,10 @@ _LIVES = {
 }
 
 
-@pytest.mark.parametrize("kind", _LIVES)
-@pytest.mark.parametrize("target", ["def", "async def"])
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [*((kind, "def") for kind in _LIVES), ("context manager", "async def"), ("async generator", "async def")],
+)
 def test_live_is_entered_once_and_left_in_every_form(project, kind: str, target: str) -> None:
     source = f"""
     {target} run_target(self, task, ctx, *, seed):
@@ -246,8 +249,6 @@ def test_live_is_entered_once_and_left_in_every_form(project, kind: str, target:
     """
     ref = project.adapter(source)
     with (project.root / "adapter.py").open("a") as file:
-        import textwrap
-
         file.write(textwrap.dedent(_LIVES[kind]))
     replies = project.run(ref, range(2))
     assert json.loads(replies[0].payload)["output"] == "ctx"

@@ -32,6 +32,15 @@ def test_a_tree_dies_with_its_orphans_and_its_daemons_and_nobody_else(project, l
     reap(other, 5)
 
 
+def test_a_child_without_the_mark_in_a_session_of_its_own_dies_with_its_parent(project, living) -> None:
+    marker = uuid.uuid4().hex
+    tree = _start(f"{marker}.1.", "sh", "-c", f"setsid env -u {HOST_VARIABLE} sleep 661 & sleep 662; true")
+    project.wait_for(lambda: _numbers(living()) == {"661", "662"})
+    kill_tree(tree.pid, f"{marker}.1.")
+    reap(tree, 5)
+    project.wait_for(lambda: not living())
+
+
 def test_what_a_dead_leader_left_in_its_group_dies(project, living) -> None:
     marker = uuid.uuid4().hex
     leader = _start(f"{marker}.1.", "sh", "-c", f"env -u {HOST_VARIABLE} sleep 657 & exit 0")

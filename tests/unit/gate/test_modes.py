@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capevolve.gate import MODES, GateSettings, judge
-from capevolve.model import Decision
+from capevolve.model import Decision, Reason
 
 ACCEPT, REJECT, INDECISIVE = Decision.ACCEPT, Decision.REJECT, Decision.INDECISIVE
 
@@ -161,3 +161,13 @@ def test_the_exact_test_flips_whole_clusters(judge_deltas):
     # Six tasks would give 2^-6; their two clusters give 2^-2, above the level.
     verdict = judge_deltas([0.1] * 6, clusters=list("aaabbb"))
     assert (verdict.decision, verdict.p_value) == (REJECT, 0.25)
+
+
+def test_a_lower_mean_is_not_accepted_because_the_tasks_in_common_gained(measure):
+    # Both errors are 0 over clusters, and the two tasks that the incumbent has gained .1 each.
+    clusters = dict(zip("abcd", "xxyy", strict=True))
+    candidate = measure({"a": [1.0], "b": [0.0], "c": [1.0], "d": [0.0]}, clusters)
+    incumbent = measure({"a": [0.9], "b": [Reason.INFRA], "c": [0.9], "d": [Reason.INFRA]}, clusters)
+    verdict = judge(candidate, incumbent, GateSettings(mode="significant", k_se=0.5, min_coverage=0.5))
+    assert (verdict.decision, verdict.rule) == (REJECT, "sign_flip")
+    assert verdict.delta == pytest.approx(-0.4)

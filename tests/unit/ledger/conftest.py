@@ -72,7 +72,9 @@ class Book:
             return acquire_lease(connection, "r1", NOW + 100.0)
 
 
-def scored(task_id: str = "t0", trial: int = 0, outcome: Outcome | None = None, **values: object) -> TrialResult:
+def scored(
+    task_id: str = "t0", trial: int = 0, outcome: Outcome | None = None, **values: object
+) -> TrialResult:
     return TrialResult(task_id, trial, outcome or Scored(1.0), **values)  # type: ignore[arg-type]
 
 

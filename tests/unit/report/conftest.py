@@ -48,6 +48,8 @@ from capevolve.spec import ProjectSpec
 from capevolve.spec.resume import spec_json
 
 START = 1_700_000_000.0
+BEST_TEST = (1, 1, 0, 1, 1, 0, 1, 0)
+SEED_TEST = (0, 1, 0, 0, 1, 0, 0, 1)
 Rewards = Mapping[str, Sequence[float | Reason]]
 
 
@@ -88,6 +90,7 @@ class Story:
             self.driver = acquire_lease(connection, run_id, self.now)
         self.best_id = self.seed_id
         self.iteration = 0
+        self.cost, self.tokens = 0.01, 100
 
     def _ref(self, name: str) -> TaskRef:
         return TaskRef(name, digest(["content", name]), self.clusters.get(name))
@@ -155,8 +158,6 @@ class Story:
         tag="",
         attempt_id=None,
         num_trials: int | None = None,
-        cost: float | None = 0.01,
-        tokens: int | None = 100,
         finish=True,
         in_flight=0,
     ) -> None:
@@ -176,7 +177,9 @@ class Story:
             claim_trials(connection, fence, [Claim(name, k, k) for name, k, _ in rows], self.now)
             done = rows[: len(rows) - in_flight]
             results = [
-                TrialResult(name, k, self._outcome(reward), duration_s=1.0, cost_usd=cost, tokens=tokens)
+                TrialResult(
+                    name, k, self._outcome(reward), duration_s=1.0, cost_usd=self.cost, tokens=self.tokens
+                )
                 for name, k, reward in done
             ]
             record_results(connection, fence, results, self.tick())
@@ -309,12 +312,36 @@ class Story:
         )
 
     def end(self, status="finished", reason: str | None = "max_iterations reached (10)") -> None:
+        """Notes how the run stands and gives the lease back."""
         with self.ledger.write() as connection:
             set_run_status(connection, self.run_id, status, reason, self.tick())
             release_lease(connection, self.driver, self.now)
 
     def facts(self, *, later: float = 1.0):
         return read_facts(self.ledger, self.run_id, now=self.now + later)
+
+    def measure_seed(self) -> None:
+        self.measure(self.per_task("val", [0, 0, 0, 1, 0, 0, 1, 0]))
+
+    def improve(self) -> None:
+        """A rejected and an accepted candidate."""
+        self.measure_seed()
+        self.iterate("worse", self.per_task("val", [0, 0, 0, 0, 0, 0, 1, 0]))
+        self.iterate("better", self.per_task("val", [1, 1, 0, 1, 1, 0, 1, 1]))
+
+    def conclude(self, **changes) -> None:
+        self.finalize(self.per_task("test", BEST_TEST), self.per_task("test", SEED_TEST), **changes)
+        self.end()
+
+    def resume(self) -> None:
+        with self.ledger.write() as connection:
+            self.driver = acquire_lease(connection, self.run_id, self.tick())
+
+
+@pytest.fixture(scope="session")
+def story_type() -> type[Story]:
+    """The builder itself, for stories that outlive a test."""
+    return Story
 
 
 @pytest.fixture
@@ -331,20 +358,3 @@ def tell(tmp_path) -> Callable[..., Story]:
     yield begin
     for story in told:
         story.ledger.close()
-
-
-@pytest.fixture
-def accepted(tell) -> Story:
-    """Two iterations, the second accepted, test committed, the run finished."""
-    return tell_accepted(tell())
-
-
-def tell_accepted(story: Story) -> Story:
-    story.measure(story.per_task("val", [0, 0, 0, 1, 0, 0, 1, 0]))
-    story.iterate("worse", story.per_task("val", [0, 0, 0, 0, 0, 0, 1, 0]))
-    story.iterate("better", story.per_task("val", [1, 1, 0, 1, 1, 0, 1, 1]))
-    story.finalize(
-        story.per_task("test", [1, 1, 0, 1, 1, 0, 1, 0]), story.per_task("test", [0, 1, 0, 0, 1, 0, 0, 1])
-    )
-    story.end()
-    return story

@@ -27,6 +27,16 @@ def test_a_slot_is_filled_with_the_value_of_the_new_question(tables, skill):
     assert found.similarity == 1.0
 
 
+def test_the_longest_word_fills_a_slot(tables, skill):
+    cities = {"new york": "NY", "new york city": "NYC", "york": "Y"}
+    reader = tables.agent.Reader(replace(skill, words={"city": cities}))
+    assert reader.mask("New York City, New York or York?").values == (
+        ("city", "NYC"),
+        ("city", "NY"),
+        ("city", "Y"),
+    )
+
+
 def test_two_values_of_one_slot_can_change_places(tables, skill):
     example = ("Is Utah before Ohio?", "SELECT 'UT', 'OH'")
     assert answer(tables, skill, "Is Ohio before Utah?", example).sql == "SELECT 'OH', 'UT'"

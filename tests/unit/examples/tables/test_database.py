@@ -44,6 +44,14 @@ def test_whatever_does_more_than_read_is_refused_and_changes_nothing(tables, dat
     assert not list(tmp_path.iterdir())
 
 
+def test_without_the_authorizer_the_connection_still_only_reads(tables):
+    database = tables.database.Database([tables.database.Table("t", (("a", "TEXT"),), (("x",),))])
+    database._connection.set_authorizer(None)
+    with pytest.raises(tables.database.QueryError, match="readonly"):
+        database.query("DROP TABLE t")
+    assert database.query("SELECT a FROM t") == [("x",)]
+
+
 @pytest.mark.parametrize(
     ("sql", "limit"),
     [

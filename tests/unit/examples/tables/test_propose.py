@@ -83,6 +83,7 @@ def test_the_same_seed_proposes_the_same_and_another_something_else(tables, spli
     one, again, other = (run_main(tables, tmp_path, brief, seed_text, seed=s) for s in (7, 7, 8))
     assert one == again
     assert one[0] != other[0]
+    assert run_main(tables, tmp_path, write_brief(splits.train[::-1]), seed_text, seed=7) == one
 
 
 def test_what_was_rejected_is_not_proposed_again(tables, splits, seed_text, tmp_path):
@@ -147,6 +148,32 @@ def test_words_that_begin_like_a_value_are_mined_into_its_slot(tables, seed_text
     [idea] = tables.operators.mine_words(skill, course, random.Random(0))
     assert idea.skill.words["weather"]["foggy"] == "fog"
     assert not list(tables.operators.mine_words(idea.skill, course, random.Random(0)))
+
+
+def test_words_that_help_nobody_are_no_proposal(tables, seed_text):
+    lesson = tables.course.Lesson("t", "How many foggy days?", "SELECT 1 FROM weather WHERE weather = 'fog'")
+    example = tables.agent.Example(lesson.question, lesson.sql)
+    skill = replace(tables.agent.parse_skill(seed_text), examples=(example,))
+    assert tables.propose.propose(skill, tables.course.Course([lesson]), random.Random(0)) is None
+
+
+def test_the_same_edit_is_not_proposed_twice(tables, splits, seed_text):
+    skill = tables.agent.parse_skill(seed_text)
+    course = tables.propose.read_course(write_brief(splits.train))
+    idea = tables.propose.propose(skill, course, random.Random(0))
+    course.tried = frozenset({idea.edit})
+    assert tables.propose.propose(skill, course, random.Random(0)) is None
+
+
+def test_a_task_known_only_by_heart_counts_half(tables, seed_text):
+    lesson = tables.course.Lesson("t", "Which code?", "SELECT iata FROM airports LIMIT 1")
+    known = tables.agent.Example(lesson.question, lesson.sql)
+    twin = tables.agent.Example("Which code, please?", lesson.sql)
+    skill = tables.agent.parse_skill(seed_text)
+    course = tables.course.Course([lesson])
+    worth = [course.value(replace(skill, examples=examples)) for examples in ((), (known,), (known, twin))]
+    assert worth == [0, 1, 2]
+    assert [course.count_right(replace(skill, examples=e)) for e in ((known,), (known, twin))] == [0, 1]
 
 
 def test_no_operator_exceeds_the_limit_of_examples(tables, splits, seed_text):

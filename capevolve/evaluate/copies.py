@@ -1,0 +1,68 @@
+"""The copy of a candidate that the hosts of one evaluation read, and the watch on it.
+
+A target that edits its candidate measures something else from then on. So the copy is checked before any
+result is recorded: what was measured with an edited copy never reaches the ledger.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capevolve.candidates import Candidate, find_changes, load_candidate, write_candidate
+from capevolve.errors import TamperError
+from capevolve.ledger.store import Ledger
+
+_Marks = tuple[tuple[int, int, int] | None, ...]
+
+
+@dataclass(slots=True)
+class CandidateCopy:
+    """A candidate's files on disk, for one evaluation and no other."""
+
+    folder: Path
+    candidate: Candidate
+    _marks: _Marks = field(default=(), init=False)
+
+    def check(self) -> None:
+        """Refuses to go on when a file of the candidate is not what it was. New files do not count.
+
+        Contents are only read again when a file's size, inode or time of change says so.
+
+        Raises:
+            TamperError: The target edited the candidate it is measured with.
+        """
+        marks = tuple(_mark(self.folder / file.path) for file in self.candidate.files)
+        if marks == self._marks:
+            return
+        changed = find_changes(self.folder, self.candidate)
+        if changed:
+            raise TamperError(
+                f"The target changed the candidate while it was evaluated: {', '.join(changed)}.",
+                where=str(self.folder),
+                fix="Let the target write elsewhere: a candidate is what it reads. Nothing that was measured "
+                "with the changed files is recorded.",
+            )
+        self._marks = marks
+
+    def remove(self) -> None:
+        """Deletes the copy."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    try:
+        state = path.lstat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_size, state.st_ctime_ns
+
+
+def write_copy(ledger: Ledger, candidate_id: str, folder: Path) -> CandidateCopy:
+    """Writes a candidate afresh: what one evaluation does to its copy, no other sees."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with ledger.read() as connection:
+        candidate = load_candidate(connection, candidate_id)
+        write_candidate(connection, candidate, folder)
+    return CandidateCopy(folder, candidate)

@@ -1,0 +1,203 @@
+"""The flows on a real Prefect API: what they show, and what a retry or a second run may not do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+from prefect.client.schemas.sorting import TaskRunSort
+
+from capevolve.errors import LeaseHeldError, OutsideError, TestSealError, UserError
+from capevolve.ledger.runs import read_run
+from capevolve_flows.finalize_run import finalize
+from capevolve_flows.optimize import optimize
+from capevolve_tasks import evaluate as evaluate_task
+
+
+def run_flow(project, run_id="r1"):
+    return asyncio.run(optimize(str(project.root), run_id))
+
+
+async def read_flow_runs(name):
+    async with get_client() as client:
+        return [r for r in await client.read_flow_runs() if r.name == name]
+
+
+async def read_task_runs(flow_run_id):
+    async with get_client() as client:
+        runs = await client.read_task_runs(sort=TaskRunSort.EXPECTED_START_TIME_ASC)
+        return [r for r in runs if r.flow_run_id == flow_run_id]
+
+
+async def read_artifacts(key):
+    async with get_client() as client:
+        found = await client.read_artifacts(
+            artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=[key]))
+        )
+    return sorted(found, key=lambda artifact: artifact.created)
+
+
+def test_a_run_ends_in_a_report_and_shows_its_steps_badges_and_artifacts(make_project):
+    project = make_project()
+    report = Path(run_flow(project, "shown"))
+    assert report.name == "report.html"
+    assert report.exists()
+    (flow_run,) = asyncio.run(read_flow_runs("optimize-shown"))
+    tasks = asyncio.run(read_task_runs(flow_run.id))
+    assert all("run:shown" in task.tags for task in tasks)
+    names = Counter(task.name.split("-")[0] for task in tasks)
+    assert names == {"split": 1, "evaluate": 3, "propose": 2, "gate": 2, "finalize": 1, "report": 1}
+    badges = {task.name: task.state.name for task in tasks if task.name.startswith("gate")}
+    assert badges == {"gate-1": "Rejected", "gate-2": "Accepted"}
+    latest = asyncio.run(read_artifacts("candidates-shown"))[-1]
+    rows = json.loads(latest.data)
+    assert [row["#"] for row in rows] == ["0", "1", "2"]
+    assert rows[2]["verdict"].startswith("accept")
+    assert all("±" in row["val ± SE"] for row in rows)
+    assert asyncio.run(read_artifacts("report-shown"))
+    assert asyncio.run(read_artifacts("seal-shown"))
+    progress = asyncio.run(read_artifacts("progress-shown-seed-val"))
+    assert float(progress[-1].data) == 100.0
+
+
+def test_a_second_flow_run_on_the_same_run_calls_the_target_no_more(make_project):
+    project = make_project()
+    run_flow(project)
+    calls = project.calls()
+    run_flow(project)
+    assert project.calls() == calls
+    assert max(Counter(calls).values()) <= 3  # a val or test trial once per candidate
+
+
+def test_a_flow_that_fails_halfway_is_continued_by_its_next_run(make_project, hook):
+    project = make_project()
+
+    def fail(name):
+        if name == "gate.judged":
+            raise RuntimeError("the process was killed here")
+
+    hook(fail)
+    with pytest.raises(RuntimeError):
+        run_flow(project)
+    hook(lambda _: None)
+    before = Counter(project.calls())
+    run_flow(project)
+    after = Counter(project.calls())
+    val_of_seed_and_first = {call for call, count in before.items() if count == 2}
+    assert len(val_of_seed_and_first) == 4
+    assert len(project.calls()) == 4 * 3 + 4 * 2  # val for three candidates, test for two
+    assert all(after[call] == 3 for call in val_of_seed_and_first)
+
+
+def test_a_failure_outside_is_retried_and_a_mistake_of_the_user_is_not(make_project, monkeypatch):
+    from capevolve_tasks import steps
+
+    project = make_project()
+    monkeypatch.setattr(steps.split, "retry_delay_seconds", 0)
+    monkeypatch.setattr(steps.split, "retry_jitter_factor", None)
+    real, tries = steps.start_run, []
+
+    async def flaky(run):
+        tries.append(1)
+        if len(tries) < 3:
+            raise OutsideError("the provider is away")
+        return await real(run)
+
+    monkeypatch.setattr(steps, "start_run", flaky)
+    run_flow(project, "outside")
+    assert len(tries) == 3
+
+    async def wrong(run):
+        tries.append(1)
+        raise UserError("this is wrong for good")
+
+    monkeypatch.setattr(steps, "start_run", wrong)
+    tries.clear()
+    with pytest.raises(UserError):
+        run_flow(make_project(), "wrong")
+    assert len(tries) == 1
+
+
+def test_a_run_that_is_driven_refuses_a_second_driver_by_name(make_project):
+    project = make_project()
+    with project.driven("held"), pytest.raises(LeaseHeldError, match=str(os.getpid())):
+        run_flow(project, "held")
+    assert project.calls() == []
+    run_flow(project, "held")
+
+
+def test_a_task_cannot_evaluate_test_and_finalize_still_works(make_project):
+    project = make_project(spec={"search": {"max_iterations": 0}})
+    run_flow_until_searched(project)
+
+    @flow
+    async def peek(root):
+        from capevolve.runs import drive_run
+
+        with drive_run(Path(root), "r1", create=False) as run:
+            with run.ledger.read() as connection:
+                seed_id = read_run(connection, run.id).seed_candidate
+            await evaluate_task(run.ref, seed_id, "test", "peek")
+
+    before = project.calls()
+    with pytest.raises(TestSealError):
+        asyncio.run(peek(str(project.root)))
+    assert project.calls() == before
+    asyncio.run(finalize(str(project.root), "r1"))
+    assert len(project.calls()) == len(before) + 4
+
+
+def run_flow_until_searched(project):
+    """A run whose finalize was cut off before it opened the seal."""
+    from capevolve import failpoints
+
+    def cut(name):
+        if name == "seal.admitted":
+            raise RuntimeError("cut")
+
+    failpoints.hook = cut
+    try:
+        with pytest.raises(RuntimeError):
+            run_flow(project)
+    finally:
+        failpoints.hook = None
+
+
+def test_a_run_without_a_name_is_found_again_by_its_flow_run(make_project):
+    project = make_project()
+
+    @flow(name="optimize", retries=0)
+    async def unnamed(root):
+        return await optimize(root)
+
+    report = asyncio.run(unnamed(str(project.root)))
+    assert Path(report).exists()
+    run_id = Path(report).parent.name
+    (flow_run,) = asyncio.run(read_flow_runs(f"optimize-{run_id}"))
+    assert str(flow_run.id) == run_id
+
+
+def test_without_prefects_database_report_status_and_resume_still_work(make_project):
+    project = make_project()
+    run_flow(project)
+    calls = project.calls()
+    environment = {**os.environ, "PREFECT_HOME": str(project.root / "gone")}
+    environment.pop("PREFECT_API_URL", None)
+    for verb in (["report"], ["status"], ["run", "--resume", "r1"]):
+        done = subprocess.run(
+            [sys.executable, "-c", "from capevolve.cli import main; main()", *verb],
+            cwd=project.root, env=environment, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "1.000" in done.stdout
+    assert project.calls() == calls
+    assert not (project.root / "gone").exists()
