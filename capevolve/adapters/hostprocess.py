@@ -72,6 +72,7 @@ class HostProcess(asyncio.Protocol):
         self._gone = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
         self._reaping = threading.Lock()
+        self._broken = False
 
     @property
     def pid(self) -> int:
@@ -150,12 +151,16 @@ class HostProcess(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
+        if self._broken:
+            return
+        messages: Sequence[Message]
         try:
             messages = self._decoder.feed(data)
         except WireError as error:
+            self._broken = True
             self._tail += f"\n[capevolve: the channel is broken: {error}]\n".encode()
             self.kill()
-            return
+            messages = error.before
         if messages:
             self._listener.hear(messages)
 

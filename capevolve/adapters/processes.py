@@ -50,7 +50,7 @@ def sweep(marker: str) -> int:
             break
         _kill_each(found)
         killed += len(found)
-        psutil.wait_procs(found, timeout=0.5)
+        _wait_dead(found, 0.5)
     return killed
 
 
@@ -60,7 +60,7 @@ def find_marked(marker: str) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             marked = process.environ().get(HOST_VARIABLE, "").startswith(marker)
-            if marked and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+            if marked and process.pid != os.getpid() and _is_alive(process):
                 found.append(process)
     return found
 
@@ -76,6 +76,20 @@ def reap(process: subprocess.Popen[bytes], seconds: float) -> None:
     end = time.monotonic() + seconds
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.002)
+
+
+def _wait_dead(processes: Iterable[psutil.Process], seconds: float) -> None:
+    # Not `psutil.wait_procs`: that reaps our own children, and with them the exit code.
+    end = time.monotonic() + seconds
+    while any(_is_alive(process) for process in processes) and time.monotonic() < end:
+        time.sleep(0.002)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _kill_group(pid: int) -> None:

@@ -21,7 +21,15 @@ MAX_FRAME = 1 << 28
 
 
 class WireError(Exception):
-    """The bytes on the channel are not the protocol."""
+    """The bytes on the channel are not the protocol.
+
+    Attributes:
+        before: The messages that were complete before the bytes went wrong.
+    """
+
+    def __init__(self, what: str, before: Sequence[Message] = ()) -> None:
+        super().__init__(what)
+        self.before = tuple(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,22 +159,26 @@ class Decoder:
         rest += data
         messages: list[Message] = []
         start = 0
-        while len(rest) - start >= HEADER.size:
-            (length,) = HEADER.unpack_from(rest, start)
-            if length > MAX_FRAME:
-                raise WireError(f"a frame of {length} bytes")
-            end = start + HEADER.size + length
-            if len(rest) < end:
-                break
-            try:
-                text = rest[start + HEADER.size : end].decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise WireError("a frame is not UTF-8") from error
-            messages.append(decode(text))
-            start = end
+        try:
+            while (end := _find_end(rest, start)) is not None:
+                messages.append(decode(rest[start + HEADER.size : end].decode("utf-8")))
+                start = end
+        except (WireError, UnicodeDecodeError) as error:
+            raise WireError(str(error), messages) from error
         if start:
             del rest[:start]
         return messages
+
+
+def _find_end(data: bytearray, start: int) -> int | None:
+    """Returns where the frame at `start` ends; None when it is not complete."""
+    if len(data) - start < HEADER.size:
+        return None
+    (length,) = HEADER.unpack_from(data, start)
+    if length > MAX_FRAME:
+        raise WireError(f"a frame of {length} bytes")
+    end = start + HEADER.size + int(length)
+    return end if len(data) >= end else None
 
 
 def _pack_reply(reply: TrialReply) -> list[Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
-from tenacity import RetryCallState, Retrying, wait_exponential_jitter
+from tenacity import RetryCallState, Retrying, wait_exponential, wait_random
 
 from capevolve.adapters.pool import HostPool
 from capevolve.adapters.records import TrialReply, TrialRequest
@@ -154,6 +154,7 @@ class Executor:
                 if mine:
                     arm.check_copy()
                     record_results(connection, arm.fence, mine, now)
+                if new:
                     claim_trials(connection, arm.fence, new, now)
 
     def _submit(self, flights: Sequence[_Flight]) -> None:
@@ -221,7 +222,8 @@ def _add(total: _Number | None, part: _Number | None) -> _Number | None:
 def _retry_wait(first_s: float, attempt: int) -> float:
     state = RetryCallState(Retrying(), None, (), {})
     state.attempt_number = attempt
-    return float(wait_exponential_jitter(initial=first_s, max=60.0, jitter=first_s)(state))
+    wait = wait_exponential(multiplier=first_s, max=60.0) + wait_random(0.0, first_s)
+    return float(wait(state))
 
 
 def _metrics(reply: TrialReply) -> str:

@@ -2,7 +2,7 @@
 
 A ticket is worth only what the ledger says: it names an attempt, and every evaluation of test checks in
 the ledger that this attempt is open, that its plan is the ticket's plan, and that the plan covers exactly
-the candidate, tasks, trials and seeds asked for. Only `capevolve.seal` opens attempts.
+the candidate, tasks, trials and seeds asked for, once. Only `capevolve.seal` opens attempts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from capevolve.canonical import canonical_json, digest
 from capevolve.errors import TestSealError
 from capevolve.ledger.attempts import find_attempt
-from capevolve.ledger.evaluations import EvaluationKey
+from capevolve.ledger.evaluations import EvaluationKey, list_evaluations
 from capevolve.model import TaskRef
 
 
@@ -95,6 +95,10 @@ def check_ticket(connection: Connection, key: EvaluationKey, ticket: Ticket | No
     )
     if not covered:
         raise _refusal("The open attempt's plan does not cover this evaluation.", key)
+    for other in list_evaluations(connection, key.run_id):
+        same = (other.key.attempt_id, other.key.candidate_id) == (key.attempt_id, key.candidate_id)
+        if same and other.key.tag != key.tag:
+            raise _refusal(f"This attempt already scores this candidate, as {other.key.tag!r}.", key)
 
 
 def _refusal(what: str, key: EvaluationKey) -> TestSealError:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from capevolve.candidates import load_candidate, write_candidate
 from capevolve.canonical import short
+from capevolve.errors import UserError
 from capevolve.ledger.attempts import AttemptRecord
 from capevolve.ledger.store import Ledger
 from capevolve.report.facts import read_facts
@@ -48,12 +49,25 @@ def write_projections(ledger: Ledger, root: Path, run_id: str, *, now: float) ->
 
     Raises:
         LedgerError: The ledger does not know the run.
+        UserError: The files cannot be written.
     """
     facts = read_facts(ledger, run_id, now=now)
     with ledger.read() as connection:
         committed = find_committed(connection, run_id)
     folder = run_folder(root, check_run_id(run_id))
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return _write(ledger, folder, facts, committed)
+    except OSError as error:
+        raise UserError(
+            f"The reports cannot be written: {error.strerror or error}.",
+            where=str(folder),
+            fix="Make room, or make it writable. Nothing is lost: "
+            f"capevolve report {run_id} writes them again.",
+        ) from error
+
+
+def _write(ledger: Ledger, folder: Path, facts: RunFacts, committed: AttemptRecord | None) -> Projections:
     return Projections(
         folder=folder,
         splits=_replace(folder / "splits.json", render_splits(facts)),

@@ -106,7 +106,9 @@ def format_share(share: float | None) -> str:
 
 def format_chance(chance: float) -> str:
     """Returns a probability in per cent."""
-    return f"{chance * 100:.0f} %" if 0.01 <= chance <= 0.99 else f"{chance * 100:.2g} %"
+    if chance > 0.99:
+        return "above 99 %"
+    return f"{chance * 100:.0f} %" if chance >= 0.01 else f"{chance * 100:.1g} %"
 
 
 def format_p(p: float | None) -> str:

@@ -76,7 +76,8 @@ def main(environ: Mapping[str, str]) -> None:
         print("no idea beats the skill as it is")
         return
     file.write_text(format_skill(idea.skill), encoding="utf-8")
-    note = {"summary": f"{idea.edit}{BECAUSE}{idea.why}", "cost_usd": None, "tokens": None}
+    # It asks no model: the cost is known, and it is nothing.
+    note = {"summary": f"{idea.edit}{BECAUSE}{idea.why}", "cost_usd": 0.0, "tokens": 0}
     Path(environ["CAPEVOLVE_PROPOSAL"]).write_text(json.dumps(note), encoding="utf-8")
 
 

@@ -101,6 +101,13 @@ def test_foreign_bytes_are_refused_or_waited_for_but_never_taken_for_a_message(n
     assert heard == []
 
 
+def test_messages_before_the_garbage_are_not_lost_with_it() -> None:
+    sent = wire.Progress((), (1, 2))
+    with pytest.raises(wire.WireError) as caught:
+        wire.Decoder().feed(wire.encode(sent) + b"garbage, not a frame")
+    assert caught.value.before == (sent,)
+
+
 @pytest.mark.parametrize("text", ['["unknown"]', "{}", "[]", '["run", 3]', "not json", '["recall", 1]'])
 def test_a_frame_that_is_no_message_is_refused(text: str) -> None:
     body = text.encode()

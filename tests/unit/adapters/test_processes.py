@@ -27,6 +27,7 @@ def test_a_tree_dies_with_its_orphans_and_its_daemons_and_nobody_else(project, l
     project.wait_for(lambda: _numbers(living()) == {"651", "652", "653", "654", "655", "656"})
     kill_tree(tree.pid, f"{marker}.1.")
     reap(tree, 5)
+    assert tree.returncode == -9  # nobody else has reaped it
     assert [process.pid for process in living()] == [other.pid]
     assert sweep(marker) == 1
     reap(other, 5)

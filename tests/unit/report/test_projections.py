@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -9,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from capevolve.canonical import canonical_json, short
-from capevolve.errors import LedgerError
+from capevolve.errors import LedgerError, UserError
 from capevolve.ledger import schema
 from capevolve.report import projections as module
 from capevolve.report import write_projections
@@ -102,14 +101,18 @@ def test_a_failed_write_leaves_the_old_file_and_no_scrap(tell, monkeypatch):
     made = write(story)
     before = made.report_html.read_bytes()
 
-    def fail(_facts):
-        raise OSError("disk full")
-
     monkeypatch.setattr(module, "render_html", lambda _facts: "\ud800")  # cannot be encoded
     with pytest.raises(UnicodeEncodeError):
         write(story)
     assert made.report_html.read_bytes() == before
     assert not [path for path in made.folder.iterdir() if path.name.startswith(".")]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tell):
+    story = tell()
+    (story.root / ".capevolve").write_text("a file in the way")
+    with pytest.raises(UserError, match="cannot be written"):
+        write(story)
 
 
 def test_a_tree_that_cannot_be_read_leaves_no_half_folder(tell):
@@ -129,8 +132,9 @@ def test_files_can_be_read_by_others(tell):
 
 
 def test_facts_and_status_load_neither_matplotlib_nor_jinja2():
-    code = "import sys, capevolve.report; print([n for n in ('matplotlib', 'jinja2', 'prefect') if n in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    code = (
+        "import sys, capevolve.report; "
+        "print([n for n in ('matplotlib', 'jinja2', 'prefect') if n in sys.modules])"
     )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
