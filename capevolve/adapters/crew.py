@@ -82,10 +82,13 @@ class Crew:
         self._pending.extend(flights)
         self.fill()
 
-    def call_up(self) -> None:
-        """Starts a host if there is none."""
+    def call_up(self, trials: int = 1) -> None:
+        """Starts hosts for so many trials, if there are none: as many as there will be in any case."""
         if not self._seats and self.fatal is None:
-            self._open_seat(0)
+            width = 0
+            for index in range(self._host_count()):
+                if width < min(trials, self._setting.slots):
+                    width += self._open_seat(index).width
 
     def busy(self) -> bool:
         """True while a trial runs."""

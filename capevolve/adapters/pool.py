@@ -41,6 +41,7 @@ class HostPool:
         python: The interpreter of the hosts.
         prefetch: Let requests wait in a host when trials are short, so that it never idles.
         start_timeout_s: The limit of a host's start: loading the adapter, `tasks`, `live`.
+        expected: Trials that will come: hosts for them start at once.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class HostPool:
         python: str = sys.executable,
         prefetch: bool = True,
         start_timeout_s: float = 300.0,
+        expected: int = 0,
     ) -> None:
         if slots < 1 or (trials_per_host is not None and trials_per_host < 1):
             raise ValueError("slots and trials_per_host are at least 1")
@@ -70,6 +72,7 @@ class HostPool:
             python=python,
         )
         self._slots = slots
+        self._expected = expected
         self._pace = Pace(enabled=prefetch)
         self._crew = Crew(setting, self._pace, self._take)
         self._in_flight: set[int] = set()
@@ -79,6 +82,8 @@ class HostPool:
     async def __aenter__(self) -> Self:
         self._guard = start_guard(self._crew.marker)
         self._crew.begin()
+        if self._expected:
+            self._crew.call_up(self._expected)
         return self
 
     async def __aexit__(

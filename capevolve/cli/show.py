@@ -15,10 +15,10 @@ from capevolve.cli.console import err, out
 from capevolve.cli.find import find_candidate, found_run
 from capevolve.ledger.store import Ledger
 from capevolve.report import read_facts, render_markdown, write_projections
-from capevolve.report.status import build_status
 from capevolve.report.headline import build_headline
 from capevolve.report.liveness import describe_liveness
 from capevolve.report.rows import COLUMNS, candidate_rows
+from capevolve.report.status import build_status
 from capevolve.report.values import RunFacts
 from capevolve.report.wording import format_evaluation
 from capevolve.runs import open_project_ledger

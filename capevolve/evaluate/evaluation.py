@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from capevolve.adapters.pool import HostPool
-from capevolve.adapters.records import AdapterFacts
 from capevolve.budget import Allowance, Remaining
 from capevolve.candidates import load_candidate
-from capevolve.errors import BudgetExhaustedError, TamperError, UserError
-from capevolve.evaluate.copies import write_copy
+from capevolve.errors import BudgetExhaustedError, UserError
 from capevolve.evaluate.execute import Arm, Execution, Executor
+from capevolve.evaluate.inputs import check_adapter, write_copy
 from capevolve.evaluate.measurement import read_measurement
 from capevolve.evaluate.plan import TrialPlan, plan_trials
 from capevolve.evaluate.progress import Progress, ignore_progress
@@ -33,6 +32,7 @@ from capevolve.ledger.runs import RunRecord, read_run, read_split
 from capevolve.ledger.trials import (
     TrialResult,
     claim_trials,
+    count_finished,
     read_target_spend,
     read_task_durations,
     read_trials,
@@ -149,6 +149,8 @@ async def evaluate_together(
 
 def _open(run: OpenRun, requests: Sequence[EvaluationRequest], ticket: Ticket | None) -> _Opened:
     """Opens a session on each evaluation and settles what earlier sessions left behind."""
+    if len({_key(run, request, ticket) for request in requests}) < len(requests):
+        raise UserError("The same evaluation was asked for twice at once.", where=f"run {run.id}")
     with run.ledger.write() as connection:
         record = read_run(connection, run.id)
         durations = read_task_durations(connection, run.id)
@@ -234,8 +236,7 @@ def _record_lost(connection: Connection, fence: Fence, plan: TrialPlan, now: flo
 
 
 def _is_finished(connection: Connection, work: _Work) -> bool:
-    rows = read_trials(connection, work.fence.evaluation_id)
-    return sum(row.outcome is not None for row in rows) == work.plan.total
+    return count_finished(connection, work.fence.evaluation_id) == work.plan.total
 
 
 async def _execute(
@@ -266,6 +267,7 @@ async def _execute(
                 grace_s=settings.grace_s,
                 trials_per_host=settings.trials_per_host,
                 prefetch=prefetch,
+                expected=len(work.plan.todo),
             )
             await stack.enter_async_context(pool)
             check_adapter(opened.record, await pool.facts())
@@ -281,20 +283,3 @@ async def _execute(
             progress=progress,
         )
         await executor.run()
-
-
-def check_adapter(record: RunRecord, facts: AdapterFacts) -> None:
-    """Refuses an adapter that is not the one the run was started with.
-
-    Raises:
-        TamperError: A file of the adapter was changed, removed or added.
-    """
-    if facts.digest == record.adapter_digest:
-        return
-    before, now = dict(record.adapter_files), dict(facts.files)
-    names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-    raise TamperError(
-        f"The adapter changed since run {record.id} was started: {', '.join(names) or facts.class_name}.",
-        where=facts.file,
-        fix="Restore it to resume the run, or start a new run: numbers of two scorers do not compare.",
-    )

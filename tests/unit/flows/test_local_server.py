@@ -86,6 +86,19 @@ with local_server(Path(sys.argv[1]), app="fake_server:create_app") as it:
     time.sleep(float(sys.argv[2]))
 """
 
+STARTER_SOURCE = """
+import os, sys, time
+from pathlib import Path
+from capevolve_flows.local_server import start_local_server
+print("ready", flush=True)
+sys.stdin.readline()
+starting = start_local_server(Path(sys.argv[1]), app="fake_server:create_app")
+it = starting.wait()
+print(it.pid, it.started_here, flush=True)
+sys.stdin.readline()
+starting.stop()
+"""
+
 
 @pytest.fixture
 def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -252,13 +265,34 @@ def test_a_live_owner_keeps_its_server_when_a_guest_leaves(state_dir: Path):
         assert len(list_servers(state_dir)) == 1
 
 
-def test_two_starters_at_once_share_one_server(state_dir: Path, monkeypatch):
-    monkeypatch.setenv("FAKE_SERVER", "slow")
-    command = [sys.executable, "-c", OWNER_SOURCE, str(state_dir), "2"]
-    starters = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    answers = [starter.communicate(timeout=60)[0].split() for starter in starters]
-    assert len({pid for pid, _ in answers}) == 1
-    assert sorted(started for _, started in answers) == ["False", "False", "True"]
+@pytest.mark.parametrize("attempt", range(3))
+def test_starters_at_the_same_instant_share_one_server(state_dir: Path, attempt: int):
+    command = [sys.executable, "-c", STARTER_SOURCE, str(state_dir)]
+    with contextlib.ExitStack() as stack:
+        starters = [
+            stack.enter_context(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+            )
+            for _ in range(3)
+        ]
+
+        def say(starter: subprocess.Popen[str]) -> None:
+            assert starter.stdin is not None
+            starter.stdin.write("go\n")
+
+        def hear(starter: subprocess.Popen[str]) -> list[str]:
+            assert starter.stdout is not None
+            return starter.stdout.readline().split()
+
+        assert [hear(starter) for starter in starters] == [["ready"]] * 3
+        for starter in starters:
+            say(starter)
+        answers = [hear(starter) for starter in starters]
+        assert len({pid for pid, _ in answers}) == 1
+        assert sorted(started for _, started in answers) == ["False", "False", "True"]
+        assert [process.pid for process in list_servers(state_dir)] == [int(answers[0][0])]
+        for starter in starters:
+            say(starter)
     assert is_gone(int(answers[0][0]))
 
 
@@ -381,13 +415,22 @@ def test_a_hung_server_that_nobody_uses_is_replaced(state_dir: Path, monkeypatch
         assert is_gone(it.pid)
 
 
-def test_a_server_that_is_still_starting_is_joined_not_replaced(state_dir: Path, monkeypatch):
+def test_an_orphan_that_is_still_starting_is_joined_not_replaced(state_dir: Path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "slow")
-    starting = start_local_server(state_dir, app=FAKE)
-    joined = start_local_server(state_dir, app=FAKE)
-    assert joined.wait(20).pid == starting.wait(20).pid
-    joined.stop()
-    starting.stop()
+    monkeypatch.setattr(server, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(child, "STOP_GRACE_S", 0.1)
+    orphan = start_local_server(state_dir, app=FAKE)
+    record = read_record(state_dir)
+    assert record is not None
+    write_record(state_dir, record.model_copy(update={"users": ()}))  # as if its user had been killed
+    with local_server(state_dir, app=FAKE) as it:
+        assert (it.pid, it.started_here) == (record.process.pid, False)
+    orphan.stop()
+
+
+def test_ctrl_c_on_the_terminal_does_not_reach_the_server(state_dir: Path):
+    with local_server(state_dir, app=FAKE) as it:
+        assert os.getsid(it.pid) == it.pid  # Ctrl-C goes to the terminal's session only
 
 
 def test_a_state_directory_that_cannot_be_used_is_the_users_error(tmp_path: Path):

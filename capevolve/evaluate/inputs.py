@@ -1,4 +1,4 @@
-"""The copy of a candidate that the hosts of one evaluation read, and the watch on it.
+"""What the hosts of an evaluation read: the candidate's copy and the adapter, both as the ledger knows them.
 
 A target that edits its candidate measures something else from then on. So the copy is checked before any
 result is recorded: what was measured with an edited copy never reaches the ledger.
@@ -10,8 +10,10 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from capevolve.adapters.records import AdapterFacts
 from capevolve.candidates import Candidate, find_changes, load_candidate, write_candidate
 from capevolve.errors import TamperError
+from capevolve.ledger.runs import RunRecord
 from capevolve.ledger.store import Ledger
 
 _Marks = tuple[tuple[int, int, int] | None, ...]
@@ -66,3 +68,20 @@ def write_copy(ledger: Ledger, candidate_id: str, folder: Path) -> CandidateCopy
         candidate = load_candidate(connection, candidate_id)
         write_candidate(connection, candidate, folder)
     return CandidateCopy(folder, candidate)
+
+
+def check_adapter(record: RunRecord, facts: AdapterFacts) -> None:
+    """Refuses an adapter that is not the one the run was started with.
+
+    Raises:
+        TamperError: A file of the adapter was changed, removed or added.
+    """
+    if facts.digest == record.adapter_digest:
+        return
+    before, now = dict(record.adapter_files), dict(facts.files)
+    names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    raise TamperError(
+        f"The adapter changed since run {record.id} was started: {', '.join(names) or facts.class_name}.",
+        where=facts.file,
+        fix="Restore it to resume the run, or start a new run: numbers of two scorers do not compare.",
+    )
