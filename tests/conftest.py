@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -98,10 +100,43 @@ def make_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeProject
             "proposer": {"kind": "script", "file": "edits.yaml"},
             "search": {"max_iterations": 2},
         }
-        project.write("capevolve.yaml", json.dumps({**base, **(spec or {})}))
+        project.write("capevolve.yaml", json.dumps({**base, **(spec or {})}, ensure_ascii=False))
         return project
 
     return make
+
+
+def _load_pilot() -> ModuleType:
+    path = Path(__file__).parent / "faults" / "pilot.py"
+    spec = importlib.util.spec_from_file_location("pilot", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def complete() -> Callable[..., None]:
+    """Drives a run of a project to its sealed number, without Prefect."""
+    pilot = _load_pilot()
+
+    def run_to_the_end(project: Project, run_id: str = "r1") -> None:
+        with project.driven(run_id) as run:
+            asyncio.run(pilot.pilot(run))
+
+    return run_to_the_end
+
+
+@pytest.fixture
+def search_only() -> Callable[..., None]:
+    """Drives a run of a project until its search is over; nothing is finalized."""
+    pilot = _load_pilot()
+
+    def run_the_search(project: Project, run_id: str = "r1") -> None:
+        with project.driven(run_id) as run:
+            asyncio.run(pilot.search(run))
+
+    return run_the_search
 
 
 @pytest.fixture
@@ -112,9 +147,3 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], None]], N
         monkeypatch.setattr(failpoints, "hook", function)
 
     return set_hook
-
-
-@pytest.fixture
-def run_async() -> Callable[..., object]:
-    """Runs a coroutine to its end."""
-    return asyncio.run

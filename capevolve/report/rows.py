@@ -9,7 +9,6 @@ from capevolve.model import Decision
 from capevolve.report.measured import EvaluationFacts
 from capevolve.report.values import IterationFacts, RunFacts
 from capevolve.report.wording import (
-    NOT_MEASURED,
     format_count,
     format_estimate,
     format_evaluation,
@@ -83,7 +82,7 @@ def _row(iteration: IterationFacts) -> CandidateRow:
     return CandidateRow(
         number=str(iteration.number),
         candidate=NO_CANDIDATE if candidate_id is None else short(candidate_id),
-        val=format_evaluation(iteration.evaluation) if candidate_id is not None else NOT_MEASURED,
+        val=format_evaluation(iteration.evaluation),
         n=_count(iteration.evaluation),
         delta=NOT_JUDGED if verdict is None else format_estimate(verdict.delta),
         verdict=find_verdict_words(iteration),

@@ -37,10 +37,12 @@ def plan_next(run: OpenRun) -> Step:
 
 
 def _read_val_mean(connection: Connection, run: OpenRun, candidate_id: str) -> float | None:
+    """The val mean of a candidate; None unless every trial was measured: what is missing may have headroom."""
     evaluation = find_evaluation(connection, run.key(candidate_id, "val"))
     if evaluation is None or evaluation.finished_at is None:
         return None
-    return summarize(read_measurement(connection, evaluation, read_tasks(connection, evaluation))).mean
+    summary = summarize(read_measurement(connection, evaluation, read_tasks(connection, evaluation)))
+    return summary.mean if summary.n_missing == 0 else None
 
 
 def _cap_reached(run: OpenRun, proposals: tuple[ProposalRecord, ...]) -> str | None:

@@ -25,7 +25,7 @@ class SearchState:
     Attributes:
         finished: Iterations that need no more work, in order.
         incumbent_id: The latest accepted candidate, at first the seed candidate.
-        incumbent_mean: Its val mean; None when unknown.
+        incumbent_mean: Its val mean; None when it is unknown or a trial of it is missing.
     """
 
     finished: tuple[Iteration, ...]

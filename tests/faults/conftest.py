@@ -101,9 +101,7 @@ class FaultProject:
             ledger.close()
         result = FinalResult.model_validate_json(attempt.result)
         numbers = result.model_dump(exclude={"run": True, "seal": True})
-        return Outcome(
-            numbers, [(v.iteration, v.candidate_id, v.verdict.decision.value) for v in verdicts]
-        )
+        return Outcome(numbers, [(v.iteration, v.candidate_id, v.verdict.decision.value) for v in verdicts])
 
     def check_calls(self, run_id: str) -> None:
         """The target's own count against the ledger's: calls <= 1 + times in flight at a kill."""
@@ -124,7 +122,9 @@ class FaultProject:
             assert skill in skills
             made[task_id, seed] += count
         for key, count in made.items():
-            assert count <= planned[key], f"trial {key} was called {count} times, claimed {planned[key]} times"
+            assert count <= planned[key], (
+                f"trial {key} was called {count} times, claimed {planned[key]} times"
+            )
         assert set(made) == set(planned)
 
 

@@ -23,7 +23,8 @@ from capevolve.search.planning import plan_next, read_remaining
 from capevolve.start import start_run
 
 
-async def pilot(run: OpenRun) -> None:
+async def search(run: OpenRun) -> str:
+    """Splits, baseline, and iterations until the search ends; returns why it did."""
     started = await start_run(run)
     await evaluate(run, EvaluationRequest(started.record.seed_candidate, "val"))
     while (step := plan_next(run)).iteration is not None:
@@ -34,8 +35,13 @@ async def pilot(run: OpenRun) -> None:
             request = EvaluationRequest(proposal.candidate_id, "val")
             await evaluate(run, request, remaining=read_remaining(run))
             record_verdict(run, step.iteration)
+    return step.stop_reason or ""
+
+
+async def pilot(run: OpenRun) -> None:
+    reason = await search(run)
     await conclude(run)
-    end_run(run, "finished", step.stop_reason)
+    end_run(run, "finished", reason)
 
 
 def main() -> None:

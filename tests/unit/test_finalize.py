@@ -11,35 +11,19 @@ import pytest
 from capevolve.errors import TestSealError
 from capevolve.evaluate import EvaluationRequest, evaluate
 from capevolve.finalize import conclude, finalize, is_committed
-from capevolve.gate.record import record_verdict
 from capevolve.ledger.attempts import read_attempts
 from capevolve.ledger.runs import read_run
-from capevolve.proposers.proposal import make_proposal
-from capevolve.search.planning import plan_next
-from capevolve.start import start_run
 
 
 class PowerCutError(Exception):
     """Raised by a hook in the place of a crash."""
 
 
-async def search(run):
-    """The search of the marker project: one useless and one useful edit."""
-    started = await start_run(run)
-    await evaluate(run, EvaluationRequest(started.record.seed_candidate, "val"))
-    while (step := plan_next(run)).iteration is not None:
-        proposal = await make_proposal(run, step.iteration, step.parent_id)
-        if proposal.status == "proposed":
-            await evaluate(run, EvaluationRequest(proposal.candidate_id, "val"))
-            record_verdict(run, step.iteration)
-
-
 @pytest.fixture
-def searched(make_project):
+def searched(make_project, search_only):
     """A project whose search is over, and the number of calls it took."""
     project = make_project(spec={"evaluation": {"num_trials": 2, "concurrency": 2, "retries": 0}})
-    with project.driven() as run:
-        asyncio.run(search(run))
+    search_only(project)
     project.calls_path.unlink()
     return project
 
@@ -73,10 +57,9 @@ def test_best_and_seed_are_scored_once_each_and_the_delta_is_paired(searched):
     assert (result.seal.look, result.seal.attempts, result.seal.interrupted_trials) == (1, 1, 0)
 
 
-def test_both_candidates_are_interleaved_trial_by_trial(make_project):
+def test_both_candidates_are_interleaved_trial_by_trial(make_project, search_only):
     project = make_project(spec={"evaluation": {"num_trials": 2, "concurrency": 1, "retries": 0}})
-    with project.driven() as run:
-        asyncio.run(search(run))
+    search_only(project)
     project.calls_path.unlink()
     finalize_now(project)
     calls = project.calls()
@@ -142,10 +125,9 @@ def test_interrupted_twice_a_test_trial_becomes_missing_data(searched, hook):
     assert result.test.reward == 1.0  # missing is missing, not 0
 
 
-def test_strict_at_most_once_makes_an_interrupted_trial_missing_at_once(make_project, hook):
+def test_strict_at_most_once_makes_an_interrupted_trial_missing_at_once(make_project, search_only, hook):
     project = make_project(spec={"seal": {"interrupted": "missing"}})
-    with project.driven() as run:
-        asyncio.run(search(run))
+    search_only(project)
     project.calls_path.unlink()
     cut_at(hook, "evaluate.after_commit")
     with pytest.raises(PowerCutError):
@@ -164,9 +146,7 @@ def test_a_changed_trial_count_is_refused_after_a_claim_and_the_old_plan_still_f
     before = len(searched.calls())
     # The stored spec is the run's; a changed one is refused before that. Reach past it, as an attacker would.
     with searched.driven() as run:
-        other = run.spec.model_copy(
-            update={"seal": run.spec.seal.model_copy(update={"num_trials": 1})}
-        )
+        other = run.spec.model_copy(update={"seal": run.spec.seal.model_copy(update={"num_trials": 1})})
         object.__setattr__(run, "spec", other)
         with pytest.raises(TestSealError, match="num_trials was 2, is 1"):
             asyncio.run(finalize(run))
@@ -174,10 +154,9 @@ def test_a_changed_trial_count_is_refused_after_a_claim_and_the_old_plan_still_f
     assert finalize_now(searched).test.reward == 1.0
 
 
-def test_without_an_accepted_candidate_there_is_one_evaluation_and_no_delta(make_project):
+def test_without_an_accepted_candidate_there_is_one_evaluation_and_no_delta(make_project, search_only):
     project = make_project(edits=[])
-    with project.driven() as run:
-        asyncio.run(search(run))
+    search_only(project)
     project.calls_path.unlink()
     result = finalize_now(project)
     assert result.test_delta is None
@@ -199,16 +178,18 @@ def test_an_override_is_on_record_in_the_result(searched):
     assert json.loads(second.result)["test_looks"] == 2
 
 
-def test_a_second_run_over_the_same_tests_says_look_two_and_max_looks_refuses_before_a_call(make_project):
+def test_a_second_run_over_the_same_tests_says_look_two_and_max_looks_refuses_before_a_call(
+    make_project, search_only
+):
     project = make_project(spec={"seal": {"max_test_looks": 2}})
     looks = []
     for run_id in ("r1", "r2"):
+        search_only(project, run_id)
         with project.driven(run_id) as run:
-            asyncio.run(search(run))
             looks.append(asyncio.run(finalize(run)).test_looks)
     assert looks == [1, 2]
+    search_only(project, "r3")
     with project.driven("r3") as run:
-        asyncio.run(search(run))
         before = len(project.calls())
         with pytest.raises(TestSealError, match="look 3"):
             asyncio.run(finalize(run))

@@ -26,8 +26,8 @@ from capevolve.ledger.evaluations import EvaluationKey, finish_evaluation, open_
 from capevolve.ledger.leases import acquire_lease, release_lease
 from capevolve.ledger.runs import RunRecord, SplitSet, SplitTask, insert_run, insert_splits, read_split
 from capevolve.ledger.store import open_ledger
-from capevolve.ledger.trials import Claim, TrialResult, claim_trials, record_results
 from capevolve.ledger.trees import insert_candidate
+from capevolve.ledger.trials import Claim, TrialResult, claim_trials, record_results
 from capevolve.model import Scored, TaskRef
 
 REQUEST = seal.PlanRequest(

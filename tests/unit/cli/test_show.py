@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
 
-from capevolve.evaluate import EvaluationRequest, evaluate
-from capevolve.finalize import conclude
-from capevolve.gate.record import record_verdict
-from capevolve.proposers.proposal import make_proposal
-from capevolve.runs import end_run
-from capevolve.search.planning import plan_next
-from capevolve.start import start_run
-
-
-def finish(project, run_id="r1"):
-    async def go(run):
-        started = await start_run(run)
-        await evaluate(run, EvaluationRequest(started.record.seed_candidate, "val"))
-        while (step := plan_next(run)).iteration is not None:
-            proposal = await make_proposal(run, step.iteration, step.parent_id)
-            await evaluate(run, EvaluationRequest(proposal.candidate_id, "val"))
-            record_verdict(run, step.iteration)
-        await conclude(run)
-        end_run(run, "finished", step.stop_reason)
-
-    with project.driven(run_id) as run:
-        asyncio.run(go(run))
-
 
 @pytest.fixture
-def finished(make_project):
+def finished(make_project, complete):
     project = make_project()
-    finish(project)
+    complete(project)
     return project
 
 

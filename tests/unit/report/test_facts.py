@@ -12,7 +12,7 @@ from capevolve.errors import LedgerError, TamperError
 from capevolve.ledger import schema
 from capevolve.ledger.leases import LEASE_TTL_S
 from capevolve.model import Decision, Reason
-from capevolve.report import read_facts
+from capevolve.report import read_facts, render_markdown
 from capevolve.stats import t_quantile
 
 
@@ -27,6 +27,15 @@ def test_the_baseline_has_its_error_its_n_and_its_coverage(tell):
     assert score.interval.low == 0.0  # rewards are not below 0
     assert (score.n_scored, score.n_tasks, score.coverage) == (7, 8, 7 / 8)
     assert (score.n_trials, score.n_missing, score.missing) == (7, 1, (("crash", 1),))
+
+
+def test_tasks_that_all_pass_leave_the_error_undefined_but_not_the_interval(tell):
+    story = tell()
+    story.measure(story.same("val", 1.0))
+    score = story.facts().baseline.score
+    assert (score.mean, score.se, score.interval_kind) == (1.0, None, "wilson")
+    assert score.interval.low == pytest.approx(8 / (8 + 1.959964**2), rel=1e-6)  # Wilson at 8 of 8
+    assert score.interval.high == 1.0
 
 
 def test_an_evaluation_under_way_has_progress_and_no_mean(tell):
@@ -177,6 +186,7 @@ def test_looks_of_other_runs_are_told(tell):
     assert [story.facts().seal.looks for story in (first, second)] == [2, 2]
     kinds = [{banner.kind for banner in story.facts().banners} for story in (first, second)]
     assert kinds == [set(), {"looks"}]
+    assert not any("scored once" in render_markdown(story.facts()) for story in (first, second))
 
 
 def test_a_result_that_the_search_outgrew_is_marked(tell):
@@ -252,6 +262,12 @@ def test_a_run_that_was_stopped_or_given_back_can_be_resumed(tell):
     assert (info.liveness, info.stop_reason) == ("stopped", "the cap on time is reached")
     story.resume()
     assert story.facts().info.liveness == "running"
+
+
+def test_a_driver_that_gave_the_lease_back_without_a_word_has_not_crashed(tell):
+    story = tell()
+    _set_lease(story, released_at=story.now)
+    assert story.facts().info.liveness == "stopped"
 
 
 def test_a_run_that_nobody_drove_never_started(tell):

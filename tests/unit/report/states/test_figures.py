@@ -45,8 +45,8 @@ def test_drawing_leaves_the_settings_of_matplotlib_alone(gallery):
 
 
 def test_dollar_signs_are_no_formulas():
-    svg = draw("t", 1.0, "label", lambda figure: figure.text(0.1, 0.5, r"$\frac{ <b>&"))
-    assert r"$\frac{ &lt;b&gt;&amp;" in svg
+    svg = draw("t", 1.0, "label", lambda figure: figure.text(0.1, 0.5, r"$\frac{$ <b>&"))
+    assert r"$\frac{$ &lt;b&gt;&amp;" in svg
 
 
 def test_characters_that_the_font_lacks_become_boxes():
