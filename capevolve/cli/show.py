@@ -20,7 +20,7 @@ from capevolve.report.liveness import describe_liveness
 from capevolve.report.rows import COLUMNS, candidate_rows
 from capevolve.report.status import build_status
 from capevolve.report.values import RunFacts
-from capevolve.report.wording import format_evaluation
+from capevolve.report.wording import format_evaluation, format_score
 from capevolve.runs import open_project_ledger
 from capevolve.spec import LoadedSpec
 
@@ -96,8 +96,10 @@ def _show_facts(facts: RunFacts) -> None:
     for row in candidate_rows(facts):
         table.add_row(*map(escape, row.cells[: len(columns)]), style=_STYLES.get(row.tone))
     out.print(table)
-    out.print(f"baseline on val: {format_evaluation(facts.baseline)}", markup=False)
-    out.print(f"best on val: {format_evaluation(facts.best_val)}", markup=False)
+    for name, evaluation in (("baseline", facts.baseline), ("best", facts.best_val)):
+        score = None if evaluation is None else evaluation.score
+        words = format_evaluation(evaluation) if score is None else format_score(score)
+        out.print(f"{name} on val: {words}", markup=False)
     out.print(build_headline(facts), markup=False, style="bold")
     for caveat in facts.caveats:
         out.print(f"- {caveat.text}", markup=False, style="dim")

@@ -32,15 +32,18 @@ from capevolve_flows.local_server import (
     stop_local_server,
     use_configured_api,
 )
+from capevolve_flows.local_server import process as server_process
 from capevolve_flows.local_server.app import drain_at_shutdown
 from capevolve_flows.local_server.record import (
     RECORD_NAME,
     ProcessMark,
     ServerRecord,
+    ServerUser,
     is_alive,
     locked,
     mark_process,
     read_record,
+    take_lock,
     write_record,
 )
 from capevolve_flows.local_server.settings import client_settings, server_environment
@@ -426,6 +429,25 @@ def test_an_orphan_that_is_still_starting_is_joined_not_replaced(state_dir: Path
     with local_server(state_dir, app=FAKE) as it:
         assert (it.pid, it.started_here) == (record.process.pid, False)
     orphan.stop()
+
+
+def test_a_server_that_is_joined_while_it_takes_the_lock_to_end_goes_on(tmp_path: Path, monkeypatch):
+    me = mark_process(os.getpid())
+    assert me is not None
+    unused = ServerRecord(process=me, port=1, home=tmp_path)
+    write_record(tmp_path, unused)
+
+    def take_lock_late(state_dir: Path, timeout_s: float) -> int | None:
+        write_record(state_dir, unused.model_copy(update={"users": (ServerUser(process=me, token="t"),)}))
+        return take_lock(state_dir, timeout_s)
+
+    monkeypatch.setattr(server_process, "take_lock", take_lock_late)
+    assert not server_process.take_lock_when_unused(tmp_path, me.pid)
+    with locked(tmp_path, 0.1):  # and it has let the lock go
+        write_record(tmp_path, unused)
+    monkeypatch.setattr(server_process, "take_lock", take_lock)
+    assert server_process.take_lock_when_unused(tmp_path, me.pid)
+    assert take_lock(tmp_path, 0.1) is None  # and it holds the lock: nobody can join any more
 
 
 def test_ctrl_c_on_the_terminal_does_not_reach_the_server(state_dir: Path):
