@@ -38,11 +38,14 @@ def prefect_api(root: Path) -> Iterator[Api]:
         return
     with exit_on_signals():
         starting = start_local_server(root / STATE_FOLDER)
+        before = dict(os.environ)
         try:
             os.environ.update(starting.environment())
             yield Api(lambda: starting.wait().ui_url)
         finally:
             starting.stop()
+            os.environ.clear()
+            os.environ.update(before)
 
 
 def start_server(project: Path) -> None:
@@ -52,7 +55,7 @@ def start_server(project: Path) -> None:
         show_note("PREFECT_API_URL is set: runs use that server; nothing was started.")
         return
     server = start_local_server(root / STATE_FOLDER, keep=True).wait()
-    out.print(f"Prefect UI: {server.ui_url}", markup=False)
+    out.print(f"Prefect UI: {server.ui_url}\nPREFECT_API_URL: {server.api_url}", markup=False)
     show_note(f"It stays until: capevolve down {project}")
 
 
