@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from capevolve.canonical import canonical_json
 from capevolve.ledger import schema
@@ -23,6 +23,7 @@ class ProposalRecord:
         status: `started` until the proposer ended; `proposed` has a new candidate; the others have none
             that needs an evaluation.
         calls: How often the proposer was called for this iteration (2 after one interruption).
+        cost_usd, tokens: What all these calls reported together; None when none of them did.
     """
 
     iteration: int
@@ -62,11 +63,24 @@ def start_proposal(connection: Connection, run_id: str, iteration: int, parent_i
         )
 
 
+def charge_proposal(
+    connection: Connection, run_id: str, iteration: int, cost_usd: float | None, tokens: int | None
+) -> None:
+    """Adds what one call of the proposer cost to a started proposal, whatever becomes of it."""
+    table = schema.proposals
+    mine = (table.c.run_id == run_id) & (table.c.iteration == iteration) & (table.c.status == "started")
+    for column, part in ((table.c.cost_usd, cost_usd), (table.c.tokens, tokens)):
+        if part is not None:
+            total = func.coalesce(column, 0) + part
+            connection.execute(update(table).where(mine).values({column: total}))
+
+
 def finish_proposal(connection: Connection, run_id: str, proposal: ProposalRecord) -> None:
-    """Fills a started proposal in; one that is filled stays as it is."""
+    """Fills a started proposal in and charges its cost; one that is filled stays as it is."""
+    charge_proposal(connection, run_id, proposal.iteration, proposal.cost_usd, proposal.tokens)
     table = schema.proposals
     values = asdict(proposal)
-    for key in ("iteration", "parent_id", "calls", "started_at"):
+    for key in ("iteration", "parent_id", "calls", "started_at", "cost_usd", "tokens"):
         del values[key]
     connection.execute(
         update(table)

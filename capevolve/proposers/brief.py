@@ -22,6 +22,9 @@ from capevolve.ledger.trials import RolloutRow, TrialRow, read_rollouts, read_tr
 from capevolve.model import Scored, Unmeasured
 from capevolve.stats import summarize
 
+MAX_DEPTH = 60
+"""Lists and objects nested more deeply than this are left out of a brief."""
+
 
 class _Wire(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -146,7 +149,7 @@ def _read_evidence(
 def _tell_task(
     task: SplitTask, rows: list[TrialRow], rollouts: dict[tuple[str, int], RolloutRow]
 ) -> BriefTask:
-    content = json.loads(task.content or "{}")
+    content = _read_payload(task.content or "{}")
     trials = [_tell_trial(row, rollouts.get((row.task_id, row.trial))) for row in rows]
     rewards = [trial.reward for trial in trials if trial.reward is not None]
     return BriefTask(
@@ -159,8 +162,24 @@ def _tell_task(
     )
 
 
+def _prune(value: Any, depth: int = 0) -> Any:
+    """The value without what is nested so deeply that no JSON reader is sure to take it."""
+    if depth == MAX_DEPTH and isinstance(value, dict | list):
+        return "<nested too deeply>"
+    if isinstance(value, dict):
+        return {key: _prune(item, depth + 1) for key, item in value.items()}
+    return [_prune(item, depth + 1) for item in value] if isinstance(value, list) else value
+
+
+def _read_payload(text: str) -> dict[str, Any]:
+    try:
+        return {key: _prune(value) for key, value in json.loads(text).items()}
+    except RecursionError:
+        return {"output": "<nested too deeply>"}
+
+
 def _tell_trial(row: TrialRow, rollout: RolloutRow | None) -> BriefTrial:
-    payload = json.loads(rollout.payload) if rollout is not None else {}
+    payload = _read_payload(rollout.payload) if rollout is not None else {}
     outcome = row.outcome
     return BriefTrial(
         trial=row.trial,

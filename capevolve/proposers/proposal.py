@@ -21,6 +21,7 @@ from capevolve.ledger.leases import check_lease
 from capevolve.ledger.proposals import (
     ProposalRecord,
     ProposalStatus,
+    charge_proposal,
     find_proposal,
     finish_proposal,
     read_proposals,
@@ -70,28 +71,44 @@ async def make_proposal(run: OpenRun, iteration: int, parent_id: str) -> Proposa
     """Makes the proposal of an iteration, or reads it when it was made already.
 
     Raises:
-        UserError: The proposer cannot be started.
-        TamperError: The adapter was changed while the proposer ran.
+        UserError: The proposer cannot be started; found out, where possible, before anything is spent.
+        TamperError: The adapter is not the one the run was started with, or was changed by the proposer.
     """
-    proposer = load_proposer(run.root, run.spec)
-    with run.ledger.write() as connection:
-        check_lease(connection, run.driver)
+    with run.ledger.read() as connection:
         known = find_proposal(connection, run.id, iteration)
         if known is not None and known.status != "started":
             return known
+        proposer = load_proposer(run.root, run.spec)
+        proposer.check()
+        assignment = _assign(connection, run, proposer, iteration, parent_id)
+    check_files(run, assignment.record)
+    with run.ledger.write() as connection:
+        check_lease(connection, run.driver)
         start_proposal(connection, run.id, iteration, parent_id, run.clock())
     failpoint("propose.started")
-    with run.ledger.read() as connection:
-        assignment = _assign(connection, run, proposer, iteration, parent_id)
     with tempfile.TemporaryDirectory(prefix="capevolve-proposal-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch) / "candidate"
         with run.ledger.read() as connection:
             write_candidate(connection, assignment.parent, folder)
         seed = derive_seed(run.spec.base_seed(), iteration)
         draft = await proposer.edit(folder, assignment.brief, seed=seed)
+        with run.ledger.write() as connection:
+            check_lease(connection, run.driver)
+            charge_proposal(connection, run.id, iteration, draft.cost_usd, draft.tokens)
         await asyncio.to_thread(check_files, run, assignment.record)
         tree, problem = _read_draft(folder, draft)
     failpoint("propose.edited")
+    return _record(run, iteration, assignment, draft, tree, problem)
+
+
+def _record(
+    run: OpenRun,
+    iteration: int,
+    assignment: _Assignment,
+    draft: Draft,
+    tree: Tree | None,
+    problem: str | None,
+) -> ProposalRecord:
     with run.ledger.write() as connection:
         check_lease(connection, run.driver)
         status, detail = _classify(connection, run, assignment.parent, tree, draft, problem)
@@ -103,13 +120,13 @@ async def make_proposal(run: OpenRun, iteration: int, parent_id: str) -> Proposa
             run.id,
             ProposalRecord(
                 iteration=iteration,
-                parent_id=parent_id,
+                parent_id=assignment.parent.id,
                 status=status,
                 candidate_id=tree.candidate.id if tree is not None and keeps else None,
-                summary=clean_text(draft.summary),
+                summary=clean_line(draft.summary),
                 detail=clean_text(detail),
-                cost_usd=draft.cost_usd,
-                tokens=draft.tokens,
+                cost_usd=None,  # charged already
+                tokens=None,
                 calls=0,
                 started_at=0.0,
                 finished_at=run.clock(),
@@ -161,6 +178,8 @@ def check_files(run: OpenRun, record: RunRecord) -> None:
 def _read_draft(folder: Path, draft: Draft) -> tuple[Tree | None, str | None]:
     if draft.failure is not None:
         return None, None
+    if folder.is_symlink():
+        return None, "the candidate's folder was replaced by a link"
     try:
         return read_tree(folder), None
     except UserError as error:
@@ -201,9 +220,20 @@ def find_forbidden(old: Candidate, new: Candidate, patterns: tuple[str, ...]) ->
     before = {file.path: file for file in old.files}
     after = {file.path: file for file in new.files}
     changed = (path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
-    return sorted(
-        path for path in changed if not any(fnmatchcase(path, p.replace("**/", "*")) for p in patterns)
-    )
+    return sorted(path for path in changed if not any(_matches(path, pattern) for pattern in patterns))
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a pattern allows a path; `**/` is any number of folders, none included."""
+    head, found, tail = pattern.partition("**/")
+    if not found:
+        return fnmatchcase(path, pattern)
+    return _matches(path, head + tail) or _matches(path, f"{head}*/{tail}")
+
+
+def clean_line(text: str, limit: int = 500) -> str:
+    """Words of a program as one line."""
+    return clean_text(" ".join(clean_text(text).split()), limit)
 
 
 def clean_text(text: str, limit: int = 4000) -> str:

@@ -46,13 +46,19 @@ class ScriptProposer:
             return Draft(failure=f"the script holds {len(self.entries)} edits", exhausted=True)
         entry = self.entries[brief.iteration - 1]
         for name, text in entry.edits.items():
-            path = folder.joinpath(*PurePosixPath(name).parts)
-            if text is None:
-                path.unlink(missing_ok=True)
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
+            try:
+                _apply(folder.joinpath(*PurePosixPath(name).parts), text)
+            except (OSError, ValueError) as error:
+                return Draft(entry.summary, failure=f"the edit of {name!r} cannot be made: {error}")
         return Draft(summary=entry.summary)
+
+
+def _apply(path: Path, text: str | None) -> None:
+    if text is None:
+        path.unlink(missing_ok=True)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def load_script(path: Path) -> ScriptProposer:
@@ -65,6 +71,8 @@ def load_script(path: Path) -> ScriptProposer:
         entries = _FILE.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise SpecError(f"The script of edits cannot be read: {error.strerror}.", where=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise SpecError(f"The script of edits is not UTF-8: {error.reason}.", where=str(path)) from None
     except yaml.YAMLError as error:
         raise SpecError(f"The script of edits is not YAML: {error}", where=str(path)) from None
     except ValidationError as error:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -18,6 +20,7 @@ from prefect.states import Scheduled
 
 from capevolve.errors import OutsideError
 from capevolve.ledger.attempts import read_attempts
+from capevolve.ledger.leases import read_holder
 from capevolve.ledger.store import open_ledger
 from capevolve_flows.finalize_run import finalize
 
@@ -29,14 +32,18 @@ finalize.serve(name="tested", limit=2, pause_on_shutdown=False)
 
 SLOW_ADAPTER = """
 import os, time
+from pathlib import Path
 from capevolve import Rollout, Score, Task
+
+HERE = Path(__file__).resolve().parent
+COUNTER = HERE.with_name(HERE.name.replace("project", "calls"))  # a served flow has its own environment
 
 class Adapter:
     def tasks(self, split):
         return [Task(id=f"t{i:02d}", input=i) for i in range(12)]
 
     def run_target(self, task, ctx, *, seed):
-        fd = os.open(os.environ["TARGET_CALLS"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        fd = os.open(COUNTER, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.write(fd, f"{task.id} {seed}\\n".encode())
         os.close(fd)
         time.sleep(float(os.environ.get("TARGET_SECONDS", "0")))
@@ -92,14 +99,11 @@ def searched(make_project, search_only):
 
 def submit(project, **options):
     parameters = {"project": str(project.root), "run": "r1"}
-    # The path of the counter reaches the target through the environment of the flow's process.
-    variables = {"env": {"TARGET_CALLS": str(project.calls_path)}}
     return run_deployment(
         "finalize/tested",
         parameters=parameters,
         timeout=0,
         as_subflow=False,
-        job_variables=variables,
         **options,
     )
 
@@ -117,29 +121,28 @@ def wait_until_ended(flow_run, seconds=90):
     return wait_for(ended, seconds)
 
 
-def find_flow_process(server, flow_run):
-    for process in psutil.Process(server.pid).children(recursive=True):
-        try:
-            if process.environ().get("PREFECT__FLOW_RUN_ID", "") == str(flow_run.id):
-                return process
-        except psutil.Error:
-            continue
-    return None
-
-
-def kill_in_the_middle(server, project, flow_run):
+def kill_in_the_middle(project, flow_run):
+    """Kills the process that holds the run's lease, once it has called the target a few times."""
     wait_for(lambda: len(project.calls()) >= 3)
-    find_flow_process(server, flow_run).kill()
+    with read(project) as c:
+        holder = read_holder(c, "r1")
+    os.kill(holder.pid, signal.SIGKILL)
     return wait_until_ended(flow_run)
 
 
-def check_scored_once(project, interrupted):
+@contextmanager
+def read(project):
     ledger = open_ledger(f"sqlite:///{project.root}/.capevolve/ledger.db")
     try:
-        with ledger.read() as c:
-            (attempt,) = read_attempts(c, "r1")
+        with ledger.read() as connection:
+            yield connection
     finally:
         ledger.close()
+
+
+def check_scored_once(project, interrupted):
+    with read(project) as c:
+        (attempt,) = read_attempts(c, "r1")
     assert attempt.state == "committed"
     assert TEST_CALLS <= len(project.calls()) <= TEST_CALLS + interrupted
     assert max(Counter(project.calls()).values()) <= 2 + interrupted
@@ -147,7 +150,7 @@ def check_scored_once(project, interrupted):
 
 def test_killed_and_retried_as_the_ui_does_it_continues_the_same_attempt(served, searched):
     flow_run = submit(searched)
-    assert kill_in_the_middle(served, searched, flow_run).is_crashed()
+    assert kill_in_the_middle(searched, flow_run).is_crashed()
 
     async def retry():
         async with get_client() as client:
@@ -160,7 +163,7 @@ def test_killed_and_retried_as_the_ui_does_it_continues_the_same_attempt(served,
 
 
 def test_killed_and_started_again_as_a_new_flow_run_it_continues_the_same_attempt(served, searched):
-    kill_in_the_middle(served, searched, submit(searched))
+    kill_in_the_middle(searched, submit(searched))
     assert wait_until_ended(submit(searched)).is_completed()
     calls = searched.calls()
     assert wait_until_ended(submit(searched)).is_completed()  # and once more: it only reports

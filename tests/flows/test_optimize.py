@@ -40,9 +40,7 @@ async def read_task_runs(flow_run_id):
 
 async def read_artifacts(key):
     async with get_client() as client:
-        found = await client.read_artifacts(
-            artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=[key]))
-        )
+        found = await client.read_artifacts(artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=[key])))
     return sorted(found, key=lambda artifact: artifact.created)
 
 

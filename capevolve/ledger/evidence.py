@@ -1,0 +1,121 @@
+"""Digests of a run's rows, sealed with its result: a row that is edited later no longer matches.
+
+Rows that can still change by rights are left out: a claimed trial, a started proposal, the run's status.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, select
+
+from capevolve.canonical import ALGORITHM, canonical_json
+from capevolve.ledger import schema
+
+EVIDENCE_VERSION = 1
+"""Which columns are covered. A change of the lists below is a new version: old digests keep theirs."""
+
+MARK_LENGTH = 8
+
+RowName = tuple[str, ...]
+"""A table's name and the values of a row's key, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunDigests:
+    """The digests of a run's rows.
+
+    Attributes:
+        rows: The SHA-256 of every covered row, in hexadecimal.
+    """
+
+    rows: Mapping[RowName, str]
+
+    def combine(self, names: Iterator[RowName] | None = None) -> str:
+        """One digest over the rows named, over all of them by default."""
+        hashed = hashlib.sha256()
+        for name in sorted(self.rows if names is None else names):
+            hashed.update(canonical_json([*name, self.rows[name]]).encode("utf-8"))
+        return f"{ALGORITHM}:{hashed.hexdigest()}"
+
+    def to_payload(self) -> dict[str, Any]:
+        """What a seal event keeps: the digest, which proves, and a short mark of each row, which locates."""
+        marks: dict[str, Any] = {}
+        for name in sorted(self.rows):
+            level = marks
+            for part in name[:-1]:
+                level = level.setdefault(part, {})
+            level[name[-1]] = self.rows[name][:MARK_LENGTH]
+        return {"version": EVIDENCE_VERSION, "digest": self.combine(), "marks": marks}
+
+
+@dataclass(frozen=True, slots=True)
+class SealedDigests:
+    """What a seal event kept: the digest over its rows, and the mark of each."""
+
+    digest: str
+    marks: Mapping[RowName, str]
+
+    def find_edited(self, now: RunDigests, tables: frozenset[str] | None = None) -> RowName | None:
+        """The first row, of the tables named or of all, that is gone or no longer as it was; None if none."""
+        for name in sorted(self.marks):
+            if tables is not None and name[0] not in tables:
+                continue
+            if now.rows.get(name, "")[:MARK_LENGTH] != self.marks[name]:
+                return name
+        return None
+
+    def agrees(self, now: RunDigests) -> bool:
+        """Whether the rows that were there then have the digest they had. Ask `find_edited` first."""
+        return now.combine(iter(self.marks)) == self.digest
+
+
+def parse_payload(payload: Mapping[str, Any]) -> SealedDigests | None:
+    """Reads back what a seal event kept; None when it is of a version this capevolve does not know."""
+    if payload["version"] != EVIDENCE_VERSION:
+        return None
+    return SealedDigests(payload["digest"], dict(_flatten(payload["marks"], ())))
+
+
+def _flatten(level: Mapping[str, Any], path: RowName) -> Iterator[tuple[RowName, str]]:
+    for part, value in level.items():
+        if isinstance(value, str):
+            yield (*path, part), value
+        else:
+            yield from _flatten(value, (*path, part))
+
+
+def digest_run(connection: Connection, run_id: str) -> RunDigests:
+    """Computes the digests of a run's rows, streaming over them. The same on every database.
+
+    Covered are the run as it was started, its splits, its finished trials with their rollouts, its finished
+    proposals and its verdicts.
+    """
+    rows: dict[RowName, str] = {}
+    for table, keys, statement in _selections(run_id):
+        result = connection.execute(statement.execution_options(yield_per=500))
+        for row in result:
+            values = tuple(row)
+            text = canonical_json([table, *values]).encode("utf-8")
+            rows[(table, *map(str, values[:keys]))] = hashlib.sha256(text).hexdigest()
+    return RunDigests(rows)
+
+
+def _selections(run_id: str) -> Iterator[tuple[str, int, Select[Any]]]:
+    """For each covered table: its name, how many of the columns are its key, and what is read of it."""
+    yield _of_run(schema.runs, run_id, 1, "id name created_at version seed_candidate adapter_files adapter_digest")
+    yield _of_run(schema.split_sets, run_id, 1, "run_id payload digest test_digest test_ids_digest frozen_at")
+    tasks = "split task_id position digest cluster task_group content"
+    yield _of_run(schema.split_tasks, run_id, 2, tasks)
+    proposals = schema.proposals
+    columns = "iteration parent_id status candidate_id summary detail cost_usd tokens calls started_at finished_at"
+    yield _of_run(proposals, run_id, 1, columns, proposals.c.status != "started")
+    columns = (
+        "iteration candidate_id incumbent_id candidate_evaluation incumbent_evaluation settings decision "
+        "payload created_at"
+    )
+    yield _of_run(schema.verdicts, run_id, 1, columns)
+    yield _trials(run_id)
