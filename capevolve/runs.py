@@ -41,7 +41,7 @@ from capevolve.ledger.runs import (
 from capevolve.ledger.store import Ledger, open_ledger
 from capevolve.model import Split
 from capevolve.spec import LoadedSpec, ProjectSpec, ledger_url, load_spec
-from capevolve.spec.resume import parse_spec, resume_spec, spec_json
+from capevolve.spec.resume import parse_spec, restore_secrets, resume_spec, spec_json
 
 STATE_FOLDER = ".capevolve"
 
@@ -113,10 +113,10 @@ def new_run_id(name: str, now: float) -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    """Refuses a run id that is not fit for a folder name.
+    """Returns a run id that is fit for a folder name.
 
     Raises:
-        UserError: It is.
+        UserError: It is not.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", run_id):
         raise UserError(
@@ -181,14 +181,18 @@ def attach_run(ref: RunRef, *, clock: Clock = time.time) -> OpenRun:
     """Opens a run that a driver holds, from its reference. The first write checks the lease.
 
     Raises:
-        LedgerError: The ledger does not know the run.
+        LedgerError: There is no ledger, or it cannot be read.
     """
     loaded = load_spec(Path(ref.project))
     ledger = open_project_ledger(loaded, create=False)
     driver = Driver(ref.run_id, ref.owner, ref.epoch)
-    with ledger.read() as connection:
-        record = find_run(connection, ref.run_id)
-    spec = loaded.spec if record is None else parse_spec(record.spec)
+    try:
+        with ledger.read() as connection:
+            record = find_run(connection, ref.run_id)
+    except BaseException:
+        ledger.close()
+        raise
+    spec = loaded.spec if record is None else restore_secrets(parse_spec(record.spec), loaded.spec)
     return OpenRun(ref.run_id, loaded.root, spec, loaded, ledger, driver, clock, ref.deadline)
 
 

@@ -8,7 +8,8 @@ record. The rules, each enforced here and nowhere else:
    every test task with its content, trials, seeds, ks, adapter files, version. The same plan again is the
    same attempt: recorded trials are reused and only trials without a result run. A different plan, once any
    trial was claimed, is refused.
-3. *Commit.* The result and the burned seal are one transaction. `final.json` is its projection.
+3. *Commit.* The result, the digests of the run's rows and the burned seal are one transaction. `final.json`
+   is its projection.
 4. *Override.* A further attempt takes a reason in words. It is a new attempt and a new look; both stay on
    record for ever.
 5. *Looks* are counted over all runs of the ledger by the contents (or the ids) of the test set, so neither
@@ -33,6 +34,7 @@ from capevolve.failpoints import failpoint
 from capevolve.ledger import attempts as rows
 from capevolve.ledger.attempts import AttemptRecord, SealEvent
 from capevolve.ledger.evaluations import list_evaluations
+from capevolve.ledger.evidence import digest_run
 from capevolve.ledger.leases import Driver, check_lease
 from capevolve.ledger.runs import SplitSet, find_splits, read_sealed_split
 from capevolve.ledger.store import Ledger
@@ -232,7 +234,8 @@ def commit(ledger: Ledger, driver: Driver, ticket: Ticket, result: str, *, now: 
         rows.commit_attempt(connection, attempt.id, result, now)
         failpoint("seal.committing")
         payload = {"attempt": attempt.number, "plan": attempt.plan_digest, "result": digest(result)}
-        _append(connection, driver, "committed", payload, now)
+        evidence = digest_run(connection, driver.run_id).to_payload()
+        _append(connection, driver, "committed", {**payload, "evidence": evidence}, now)
     failpoint("seal.committed")
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import itertools
 import json
+import os
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,8 +74,49 @@ class Project:
 MakeProject = Callable[..., Project]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "both_ledgers: runs on SQLite and on PostgreSQL")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.definition.get_closest_marker("both_ledgers") and "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[object]:
+    """A PostgreSQL of the tests' own; without its programs the tests that need it are skipped."""
+    support = load_module(Path(__file__).parent / "postgres_server.py")
+    if support.find_programs() is None:
+        if os.environ.get("CI"):
+            pytest.fail("CI must have PostgreSQL: .ci/run installs it")
+        pytest.skip("no PostgreSQL on this machine (Debian: apt-get install postgresql)")
+    with support.running_server() as server:
+        yield server
+
+
 @pytest.fixture
-def make_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeProject:
+def backend(request: pytest.FixtureRequest) -> str:
+    """`sqlite`, or `postgresql` for tests marked `both_ledgers`."""
+    return getattr(request, "param", "sqlite")
+
+
+@pytest.fixture
+def make_ledger_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Makes URLs of new, empty ledgers."""
+    if backend == "postgresql":
+        return request.getfixturevalue("postgres_server").make_url
+    numbers = itertools.count(1)
+    return lambda: f"sqlite:///{tmp_path}/ledger{next(numbers)}.db"
+
+
+@pytest.fixture
+def make_project(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    backend: str,
+    make_ledger_url: Callable[[], str],
+) -> MakeProject:
     """Makes a project: an adapter's source, a spec, a seed candidate. By default the marker project."""
     made = 0
 
@@ -100,17 +144,20 @@ def make_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeProject
             "proposer": {"kind": "script", "file": "edits.yaml"},
             "search": {"max_iterations": 2},
         }
+        if backend != "sqlite":
+            base["ledger"] = make_ledger_url()
         project.write("capevolve.yaml", json.dumps({**base, **(spec or {})}, ensure_ascii=False))
         return project
 
     return make
 
 
-def _load_pilot() -> ModuleType:
-    path = Path(__file__).parent / "faults" / "pilot.py"
-    spec = importlib.util.spec_from_file_location("pilot", path)
+def load_module(path: Path) -> ModuleType:
+    """Loads a file beside the tests as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
@@ -118,7 +165,7 @@ def _load_pilot() -> ModuleType:
 @pytest.fixture
 def complete() -> Callable[..., None]:
     """Drives a run of a project to its sealed number, without Prefect."""
-    pilot = _load_pilot()
+    pilot = load_module(Path(__file__).parent / "faults" / "pilot.py")
 
     def run_to_the_end(project: Project, run_id: str = "r1") -> None:
         with project.driven(run_id) as run:
@@ -130,7 +177,7 @@ def complete() -> Callable[..., None]:
 @pytest.fixture
 def search_only() -> Callable[..., None]:
     """Drives a run of a project until its search is over; nothing is finalized."""
-    pilot = _load_pilot()
+    pilot = load_module(Path(__file__).parent / "faults" / "pilot.py")
 
     def run_the_search(project: Project, run_id: str = "r1") -> None:
         with project.driven(run_id) as run:

@@ -85,15 +85,34 @@ def judge_replies(task_id: str, replies: Sequence[TrialReply]) -> list[Finding]:
     last = replies[-1].outcome
     if isinstance(last, Unmeasured):
         return [_explain_failure(task_id, last, replies[-1])]
-    first, again, other = (json.loads(reply.payload) for reply in replies)
+    payloads = [json.loads(reply.payload) for reply in replies]
+    seen = [found for found in map(_read_seen, payloads) if found is not None]
     rewards = [reply.outcome.reward for reply in replies if isinstance(reply.outcome, Scored)]
     findings = [Finding(f"task {task_id!r} ran {len(replies)} times: rewards {_list(rewards)}")]
-    findings.append(_judge_scorer(replies, first))
-    findings.append(_judge_use(first))
-    findings.append(_judge_seed(first, again, other))
+    if len(seen) < len(replies):
+        what = "the rollout's metadata is too large: scorer and candidate cannot be watched"
+        findings.append(Finding(what, warning=True))
+    else:
+        findings += [_judge_scorer(seen), _judge_use(seen[0])]
+    findings.append(_judge_seed(payloads, reads_seed=all(found.reads_seed for found in seen)))
     if all(reply.cost_usd is None for reply in replies):
         findings.append(Finding("the target reports no cost: a cap on money cannot hold", warning=True))
     return findings
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the probe saw in one trial; see `probe.Probe.score`."""
+
+    used: bool
+    rewards: tuple[str, ...]
+    reads_seed: bool
+
+
+def _read_seen(payload: dict[str, Any]) -> _Seen | None:
+    """What the probe left in the rollout's metadata; None when too large metadata was cut, and it too."""
+    seen = (payload.get("metadata") or {}).get(KEY)
+    return None if seen is None else _Seen(seen["used"], tuple(seen["rewards"]), seen["reads_seed"])
 
 
 def _explain_failure(task_id: str, outcome: Unmeasured, reply: TrialReply) -> Finding:
@@ -110,19 +129,18 @@ def _explain_failure(task_id: str, outcome: Unmeasured, reply: TrialReply) -> Fi
     return Finding(f"{what}\n{tail}".rstrip(), fixes.get(outcome.reason, "Mend the adapter."))
 
 
-def _judge_scorer(replies: Sequence[TrialReply], first: dict[str, Any]) -> Finding:
-    for reply in replies:
-        seen = json.loads(reply.payload).get("metadata", {}).get(KEY, {}).get("rewards", [])
-        if len(set(seen)) > 1:
+def _judge_scorer(seen: Sequence[_Seen]) -> Finding:
+    for found in seen:
+        if len(set(found.rewards)) > 1:
             return Finding(
-                f"the scorer gave the same rollout {' and '.join(seen)}",
+                f"the scorer gave the same rollout {' and '.join(found.rewards)}",
                 "Make score() deterministic: fix its seed, or move what is random into run_target.",
             )
     return Finding("the scorer is deterministic: the same rollout twice, the same score")
 
 
-def _judge_use(first: dict[str, Any]) -> Finding:
-    if first.get("metadata", {}).get(KEY, {}).get("used"):
+def _judge_use(first: _Seen) -> Finding:
+    if first.used:
         return Finding("the candidate reaches the target")
     return Finding(
         "no file of the candidate was opened, nor its folder named to a child process: every candidate "
@@ -131,17 +149,17 @@ def _judge_use(first: dict[str, Any]) -> Finding:
     )
 
 
-def _judge_seed(first: dict[str, Any], again: dict[str, Any], other: dict[str, Any]) -> Finding:
-    outputs = [json.dumps(payload.get("output"), sort_keys=True) for payload in (first, again, other)]
-    if outputs[0] != outputs[1]:
+def _judge_seed(payloads: Sequence[dict[str, Any]], *, reads_seed: bool) -> Finding:
+    first, again, other = (json.dumps(payload.get("output"), sort_keys=True) for payload in payloads)
+    if first != again:
         what = "the same seed gave two different outputs"
-        if first.get("metadata", {}).get(KEY, {}).get("reads_seed"):
+        if reads_seed:
             return Finding(f"{what}: trials cannot be repeated; use several per task", warning=True)
         return Finding(
             f"{what}, and run_target never looks at `seed`",
             "Forward `seed` to whatever is random in the agent.",
         )
-    if outputs[0] == outputs[2]:
+    if first == other:
         return Finding("the target looks deterministic: two seeds gave the same output; one trial is enough")
     return Finding("the seed is forwarded: the same seed repeats, another one differs")
 

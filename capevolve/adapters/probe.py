@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import inspect
 import os
+import re
 import sys
 from collections.abc import Awaitable
 from pathlib import Path
@@ -19,6 +20,9 @@ from capevolve.adapters.loader import LoadedAdapter, load_adapter
 
 TARGET_VARIABLE = "CAPEVOLVE_PROBE_TARGET"
 KEY = "capevolve_probe"
+
+# Not LOAD_CONST or LOAD_ATTR: a text "seed" and `random.seed` are other things.
+_LOADS_LOCAL = re.compile("LOAD_(FAST|DEREF|CLOSURE|CLASSDEREF)")
 
 _CHILD_EVENTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.exec", "os.system"})
 
@@ -35,9 +39,26 @@ class _Watch:
         if self.folder is None or self.used:
             return
         if event == "open" and isinstance(arguments[0], str | bytes):
-            self.used = str(Path(os.fsdecode(arguments[0])).absolute()).startswith(self.folder)
+            self.used = self._holds(os.fsdecode(arguments[0]))
         elif event in _CHILD_EVENTS:
-            self.used = self.folder in repr(arguments)
+            self.used = self._is_named(arguments)
+
+    def _holds(self, path: str) -> bool:
+        """True for a file below the candidate's folder, also by another path to the same place."""
+        folder, file = Path(self.folder or ""), Path(path)
+        try:
+            return folder in file.absolute().parents or folder.resolve() in file.resolve().parents
+        except (OSError, RuntimeError, ValueError):  # a loop of links: the user's call will say so
+            return False
+
+    def _is_named(self, value: Any) -> bool:
+        """True when the candidate's folder occurs anywhere in what a child process is started with."""
+        if isinstance(value, dict):
+            return any(self._is_named(part) for part in value.items())
+        if isinstance(value, list | tuple):
+            return any(self._is_named(part) for part in value)
+        text = os.fsdecode(value) if isinstance(value, str | bytes | os.PathLike) else ""
+        return self.folder is not None and (self.folder in text or str(Path(self.folder).resolve()) in text)
 
 
 class Probe:
@@ -81,7 +102,8 @@ class Probe:
             "rewards": [_reward(first), _reward(again)],
             "reads_seed": self._reads_seed,
         }
-        rollout.metadata = {**(getattr(rollout, "metadata", None) or {}), KEY: seen}
+        metadata = getattr(rollout, "metadata", None)
+        rollout.metadata = {**(metadata if isinstance(metadata, dict) else {}), KEY: seen}
         return first
 
 
@@ -102,7 +124,8 @@ def _reads_seed(method: Any) -> bool:
     code = getattr(inspect.unwrap(method), "__code__", None)
     if code is None or "seed" not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
         return True
-    return any(step.argval == "seed" for step in dis.get_instructions(code) if step.opname.startswith("LOAD"))
+    loads = (step.argval for step in dis.get_instructions(code) if _LOADS_LOCAL.search(step.opname))
+    return any("seed" in (names if isinstance(names, tuple) else (names,)) for names in loads)
 
 
 def _reward(score: Any) -> str:

@@ -173,6 +173,35 @@ def diff(
 
 
 @app.command()
+def verify(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN|FILE]", help="A run, or a bundle; left out, the latest run."),
+    ] = None,
+    project: ProjectOption = HERE,
+) -> None:
+    """Compute splits, verdicts and the test numbers again from the rows, and name the first difference."""
+    from capevolve.cli.verify import verify_target
+
+    verify_target(project, target)
+
+
+@app.command()
+def export(
+    run: RunArgument = None,
+    project: ProjectOption = HERE,
+    bundle: Annotated[
+        Path | None,
+        typer.Option("--bundle", metavar="FILE", help="Everything in one file, for `verify FILE` elsewhere."),
+    ] = None,
+) -> None:
+    """Write the trials of a run as files, or with --bundle all its rows as one file."""
+    from capevolve.cli.verify import export_run
+
+    export_run(project, run, bundle)
+
+
+@app.command()
 def up(project: Project = HERE) -> None:
     """Start the project's local Prefect server and keep it, for the UI between runs."""
     from capevolve.cli.server import start_server

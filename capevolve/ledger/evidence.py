@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, select
 
 from capevolve.canonical import ALGORITHM, canonical_json
 from capevolve.ledger import schema
@@ -19,6 +19,7 @@ EVIDENCE_VERSION = 1
 """Which columns are covered. A change of the lists below is a new version: old digests keep theirs."""
 
 MARK_LENGTH = 8
+LONG_TEXT = 200
 
 RowName = tuple[str, ...]
 """A table's name and the values of a row's key, as text."""
@@ -99,23 +100,61 @@ def digest_run(connection: Connection, run_id: str) -> RunDigests:
         result = connection.execute(statement.execution_options(yield_per=500))
         for row in result:
             values = tuple(row)
-            text = canonical_json([table, *values]).encode("utf-8")
-            rows[(table, *map(str, values[:keys]))] = hashlib.sha256(text).hexdigest()
+            text = canonical_json([table, *map(_shorten, values)])
+            rows[(table, *map(str, values[:keys]))] = hashlib.sha256(text.encode("utf-8")).hexdigest()
     return RunDigests(rows)
+
+
+def _shorten(value: Any) -> Any:
+    """A long text by its digest, in a shape that no other value has: escaping it as JSON costs more."""
+    if isinstance(value, str) and len(value) > LONG_TEXT:
+        return {ALGORITHM: hashlib.sha256(value.encode("utf-8")).hexdigest()}
+    return value
 
 
 def _selections(run_id: str) -> Iterator[tuple[str, int, Select[Any]]]:
     """For each covered table: its name, how many of the columns are its key, and what is read of it."""
-    yield _of_run(schema.runs, run_id, 1, "id name created_at version seed_candidate adapter_files adapter_digest")
-    yield _of_run(schema.split_sets, run_id, 1, "run_id payload digest test_digest test_ids_digest frozen_at")
-    tasks = "split task_id position digest cluster task_group content"
-    yield _of_run(schema.split_tasks, run_id, 2, tasks)
     proposals = schema.proposals
-    columns = "iteration parent_id status candidate_id summary detail cost_usd tokens calls started_at finished_at"
-    yield _of_run(proposals, run_id, 1, columns, proposals.c.status != "started")
-    columns = (
-        "iteration candidate_id incumbent_id candidate_evaluation incumbent_evaluation settings decision "
-        "payload created_at"
+    yield "runs", 1, _select(schema.runs, _RUN, schema.runs.c.id == run_id)
+    yield "split_sets", 1, _select(schema.split_sets, _SPLITS, schema.split_sets.c.run_id == run_id)
+    yield "split_tasks", 2, _select(schema.split_tasks, _TASK, schema.split_tasks.c.run_id == run_id)
+    ended = and_(proposals.c.run_id == run_id, proposals.c.status != "started")
+    yield "proposals", 1, _select(proposals, _PROPOSAL, ended)
+    yield "verdicts", 1, _select(schema.verdicts, _VERDICT, schema.verdicts.c.run_id == run_id)
+    yield "trials", 3, _select_trials(run_id)
+
+
+_RUN = "id name created_at version seed_candidate adapter_files adapter_digest"
+_SPLITS = "run_id payload digest test_digest test_ids_digest frozen_at"
+_TASK = "split task_id position digest cluster task_group content"
+_PROPOSAL = (
+    "iteration parent_id status candidate_id summary detail cost_usd tokens calls started_at finished_at"
+)
+_VERDICT = (
+    "iteration candidate_id incumbent_id candidate_evaluation incumbent_evaluation settings decision payload "
+    "created_at"
+)
+_TRIAL = (
+    "evaluation_id task_id trial seed state epoch session calls interrupted claimed_at finished_at reward "
+    "reason detail duration_s cost_usd tokens"
+)
+_ROLLOUT = "feedback metrics payload"
+
+
+def _select(table: Table, columns: str, mine: ColumnElement[bool]) -> Select[Any]:
+    return select(*(table.c[name] for name in columns.split())).where(mine)
+
+
+def _select_trials(run_id: str) -> Select[Any]:
+    """The finished trials, each with the identity of its evaluation and what its rollout held."""
+    trials, evaluations, rollouts = schema.trials, schema.evaluations, schema.rollouts
+    same = and_(
+        rollouts.c.evaluation_id == trials.c.evaluation_id,
+        rollouts.c.task_id == trials.c.task_id,
+        rollouts.c.trial == trials.c.trial,
     )
-    yield _of_run(schema.verdicts, run_id, 1, columns)
-    yield _trials(run_id)
+    columns = [trials.c[name] for name in _TRIAL.split()]
+    columns += [evaluations.c.digest, *(rollouts.c[name] for name in _ROLLOUT.split())]
+    joined = trials.join(evaluations, trials.c.evaluation_id == evaluations.c.id).outerjoin(rollouts, same)
+    mine = and_(evaluations.c.run_id == run_id, trials.c.state != "claimed")
+    return select(*columns).select_from(joined).where(mine)

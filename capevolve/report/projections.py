@@ -127,12 +127,17 @@ def _replace(path: Path, text: str) -> Path:
     return path
 
 
+def list_candidates(facts: RunFacts) -> tuple[str, ...]:
+    """The candidates whose files are written: the seed candidate and every proposed one."""
+    proposed = (i.candidate_id for i in facts.iterations if i.candidate_id is not None)
+    return tuple(dict.fromkeys((facts.seed_id, *proposed)))
+
+
 def _write_candidates(ledger: Ledger, folder: Path, facts: RunFacts) -> tuple[Path, ...]:
     """Writes the trees that are not there yet. A tree that is there is left alone."""
-    named = [facts.seed_id, *(i.candidate_id for i in facts.iterations if i.candidate_id is not None)]
     folder.mkdir(exist_ok=True)
     paths = []
-    for candidate_id in dict.fromkeys(named):
+    for candidate_id in list_candidates(facts):
         path = folder / short(candidate_id)
         paths.append(path)
         if not path.exists():

@@ -7,7 +7,7 @@ from typing import Any
 
 from capevolve.canonical import canonical_json
 from capevolve.errors import SpecError
-from capevolve.spec.models import ProjectSpec
+from capevolve.spec.models import CommandProposerSpec, ProjectSpec
 
 CHANGEABLE = (
     "name",
@@ -28,13 +28,21 @@ CHANGEABLE = (
 
 
 def spec_json(spec: ProjectSpec) -> str:
-    """The spec as canonical JSON, without the ledger's URL, which may hold a password."""
-    return canonical_json(spec.model_dump(mode="json", exclude={"ledger"}))
+    """The spec as canonical JSON, without what may hold a secret: the ledger's URL, the proposer's `env`."""
+    return canonical_json(spec.model_dump(mode="json", exclude={"ledger": True, "proposer": {"env"}}))
 
 
 def parse_spec(text: str) -> ProjectSpec:
-    """Reads a stored spec back."""
+    """Reads a stored spec back; keys that were not known when it was stored have their defaults."""
     return ProjectSpec.model_validate_json(text)
+
+
+def restore_secrets(stored: ProjectSpec, current: ProjectSpec) -> ProjectSpec:
+    """A stored spec with what is never stored taken from the current one."""
+    proposer = stored.proposer
+    if isinstance(proposer, CommandProposerSpec) and isinstance(current.proposer, CommandProposerSpec):
+        proposer = proposer.model_copy(update={"env": current.proposer.env})
+    return stored.model_copy(update={"ledger": current.ledger, "proposer": proposer})
 
 
 def resume_spec(run_id: str, stored: str, current: ProjectSpec) -> ProjectSpec:
@@ -43,7 +51,7 @@ def resume_spec(run_id: str, stored: str, current: ProjectSpec) -> ProjectSpec:
     Raises:
         SpecError: Another key differs.
     """
-    merged, now = json.loads(stored), json.loads(spec_json(current))
+    merged, now = json.loads(spec_json(parse_spec(stored))), json.loads(spec_json(current))
     for path in CHANGEABLE:
         _copy_key(now, merged, path.split("."))
     changes = _name_changes(merged, now)
@@ -53,7 +61,7 @@ def resume_spec(run_id: str, stored: str, current: ProjectSpec) -> ProjectSpec:
             where="capevolve.yaml",
             fix="Restore these keys to resume the run, or start a new run.",
         )
-    return parse_spec(canonical_json(merged))
+    return restore_secrets(parse_spec(canonical_json(merged)), current)
 
 
 def _copy_key(source: Any, target: Any, path: list[str]) -> None:

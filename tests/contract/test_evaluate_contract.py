@@ -43,6 +43,8 @@ SPEC = {
     "evaluation": {"num_trials": 2, "concurrency": 2, "retries": 0, "timeout_s": 20},
 }
 
+pytestmark = pytest.mark.both_ledgers
+
 
 @pytest.fixture
 def project(make_project):
@@ -86,9 +88,7 @@ def test_a_task_whose_runner_always_errors_is_missing_data_and_its_rollouts_are_
     with project.driven() as run, run.ledger.read() as connection:
         from capevolve.ledger.runs import read_run
 
-        evaluation = find_evaluation(
-            connection, run.key(read_run(connection, run.id).seed_candidate, "val")
-        )
+        evaluation = find_evaluation(connection, run.key(read_run(connection, run.id).seed_candidate, "val"))
         assert evaluation is not None
         kept = [r for r in read_rollouts(connection, evaluation.id) if r.task_id == dead]
     assert len(kept) == 2

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +67,7 @@ class Outcome:
 class FaultProject:
     root: Path
     calls_path: Path
+    url: str
 
     def start(self, run_id: str, **environment: str) -> subprocess.Popen[str]:
         environ = {**os.environ, "TARGET_CALLS": str(self.calls_path), **environment}
@@ -92,7 +94,7 @@ class FaultProject:
         return Counter(tuple(line.split()) for line in lines)
 
     def outcome(self, run_id: str) -> Outcome:
-        ledger = open_ledger(f"sqlite:///{self.root}/.capevolve/ledger.db")
+        ledger = open_ledger(self.url)
         try:
             with ledger.read() as c:
                 (attempt,) = read_attempts(c, run_id)
@@ -106,7 +108,7 @@ class FaultProject:
     def check_calls(self, run_id: str) -> None:
         """The target's own count against the ledger's: calls <= 1 + times in flight at a kill."""
         skills = {"0.5": 0.5, "0.1": 0.1, "0.9": 0.9}
-        ledger = open_ledger(f"sqlite:///{self.root}/.capevolve/ledger.db")
+        ledger = open_ledger(self.url)
         planned: Counter[tuple[str, str]] = Counter()
         try:
             with ledger.read() as c:
@@ -128,18 +130,20 @@ class FaultProject:
         assert set(made) == set(planned)
 
 
-def write_project(root: Path, calls: Path) -> FaultProject:
+def write_project(root: Path, calls: Path, url: str | None = None) -> FaultProject:
     (root / "seed").mkdir(parents=True)
     (root / "adapter.py").write_text(ADAPTER)
     (root / "seed" / "prompt.md").write_text("0.5")
     (root / "edits.yaml").write_text(json.dumps(EDITS))
-    (root / "capevolve.yaml").write_text(json.dumps(SPEC))
-    return FaultProject(root, calls)
+    spec = SPEC if url is None else {**SPEC, "ledger": url}
+    (root / "capevolve.yaml").write_text(json.dumps(spec))
+    return FaultProject(root, calls, url or f"sqlite:///{root}/.capevolve/ledger.db")
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> FaultProject:
-    return write_project(tmp_path / "project", tmp_path / "calls")
+def project(tmp_path: Path, backend: str, make_ledger_url: Callable[[], str]) -> FaultProject:
+    url = None if backend == "sqlite" else make_ledger_url()
+    return write_project(tmp_path / "project", tmp_path / "calls", url)
 
 
 @pytest.fixture(scope="session")

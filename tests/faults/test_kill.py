@@ -40,6 +40,7 @@ def test_a_kill_at_the_first_and_at_a_late_pass_of_a_step_changes_nothing(projec
         assert project.outcome(run_id).numbers["test_delta"] == outcome.numbers["test_delta"]
 
 
+@pytest.mark.both_ledgers
 def test_three_kills_deep_a_recovery_from_a_recovery_still_ends_the_same(project, undisturbed):
     outcome, _, _ = undisturbed
     for step in ("evaluate.after_commit", "propose.edited", "gate.judged"):

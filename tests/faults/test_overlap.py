@@ -16,6 +16,8 @@ from capevolve.ledger.attempts import read_attempts
 from capevolve.ledger.events import read_events
 from capevolve.ledger.store import open_ledger
 
+pytestmark = pytest.mark.both_ledgers
+
 ASKER = Path(__file__).with_name("asker.py")
 EIGHT = 8
 
@@ -44,7 +46,7 @@ def wait_for(condition):
 
 
 def attempts(project):
-    ledger = open_ledger(f"sqlite:///{project.root}/.capevolve/ledger.db")
+    ledger = open_ledger(project.url)
     try:
         with ledger.read() as c:
             return read_attempts(c, "r1")
@@ -95,7 +97,7 @@ def test_eight_that_ask_with_nobody_first_still_make_one_attempt(searched, tmp_p
 
 def test_after_a_killed_driver_the_next_one_takes_over_at_once_and_says_so(searched):
     assert searched.run("r1") == 0
-    ledger = open_ledger(f"sqlite:///{searched.root}/.capevolve/ledger.db")
+    ledger = open_ledger(searched.url)
     with ledger.read() as c:
         (takeover,) = read_events(c, "r1", "takeover")
     assert takeover.payload["from_epoch"] == 1

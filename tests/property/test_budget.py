@@ -40,7 +40,9 @@ def test_calls_never_pass_their_cap_and_stop_only_there(prices, slots, cap):
 
 
 @given(st.integers(1, 60), st.integers(1, 8), MONEY, st.floats(0.01, 2.0))
-def test_with_one_known_price_money_never_passes_its_cap_and_nothing_is_left_that_buys_a_trial(n, slots, cap, price):
+def test_with_one_known_price_money_never_passes_its_cap_and_nothing_is_left_that_buys_a_trial(
+    n, slots, cap, price
+):
     allowance = Allowance(Remaining(usd=cap), lambda: 0.0, price)
     calls, spent, _ = _drive(allowance, [price] * n, slots)
     assert spent <= cap * (1 + 1e-6)

@@ -65,7 +65,9 @@ def test_two_trees_have_one_id_exactly_when_they_are_equal(one, two):
 def test_what_is_stored_is_written_as_it_was_and_a_diff_is_empty_exactly_for_equals(one, two):
     with tempfile.TemporaryDirectory() as place:
         ledger = open_ledger(f"sqlite:///{place}/ledger.db")
-        trees = [read_tree(_write(Path(place, name), tree, list(tree))) for name, tree in (("a", one), ("b", two))]
+        trees = [
+            read_tree(_write(Path(place, name), tree, list(tree))) for name, tree in (("a", one), ("b", two))
+        ]
         shutil.rmtree(Path(place, "a"))
         with ledger.write() as connection:
             a, b = (store_candidate(connection, tree) for tree in trees)

@@ -168,7 +168,7 @@ def test_a_name_that_is_not_utf_8_is_refused_by_name(tmp_path, name):
 def test_a_link_is_refused_wherever_it_points(tmp_path, target):
     folder = _folder(tmp_path / "one")
     (folder / "tools" / "link").symlink_to(target)
-    with pytest.raises(UserError, match="(?s)holds no links.*link"):
+    with pytest.raises(UserError, match=r"(?s)holds no links.*link"):
         read_tree(folder)
 
 

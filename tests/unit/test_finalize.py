@@ -14,6 +14,8 @@ from capevolve.finalize import conclude, finalize, is_committed
 from capevolve.ledger.attempts import read_attempts
 from capevolve.ledger.runs import read_run
 
+pytestmark = pytest.mark.both_ledgers
+
 
 class PowerCutError(Exception):
     """Raised by a hook in the place of a crash."""

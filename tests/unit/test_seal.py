@@ -30,6 +30,8 @@ from capevolve.ledger.trees import insert_candidate
 from capevolve.ledger.trials import Claim, TrialResult, claim_trials, record_results
 from capevolve.model import Scored, TaskRef
 
+pytestmark = pytest.mark.both_ledgers
+
 REQUEST = seal.PlanRequest(
     best_id="sha256:best",
     seed_id="sha256:seed",
@@ -43,8 +45,13 @@ TEST_TASKS = ("x1", "x2")
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    ledger = open_ledger(f"sqlite:///{tmp_path}/ledger.db")
+def url(make_ledger_url):
+    return make_ledger_url()
+
+
+@pytest.fixture
+def ledger(url):
+    ledger = open_ledger(url)
     yield ledger
     ledger.close()
 
@@ -57,9 +64,7 @@ def start(ledger, run_id="r1", contents=("c1", "c2"), ids=TEST_TASKS):
             insert_candidate(c, candidate, "[]", {})
         insert_run(
             c,
-            RunRecord(
-                run_id, "n", 1.0, "{}", "d", "0.1.0", "sha256:seed", (), "a", "running", None, None
-            ),
+            RunRecord(run_id, "n", 1.0, "{}", "d", "0.1.0", "sha256:seed", (), "a", "running", None, None),
         )
         digests = dict(zip(ids, contents, strict=True))
         splits = SplitSet(
@@ -151,7 +156,14 @@ def test_opening_stores_the_whole_plan_before_the_first_test_task_leaves(ledger)
     assert isinstance(found, seal.Open)
     plan = TestPlan.from_json(found.attempt.plan)
     assert plan == TestPlan(
-        "sha256:best", "sha256:seed", (("x1", "c1"), ("x2", "c2")), 2, 7, (1, 2), REQUEST.adapter_files, "0.1.0"
+        "sha256:best",
+        "sha256:seed",
+        (("x1", "c1"), ("x2", "c2")),
+        2,
+        7,
+        (1, 2),
+        REQUEST.adapter_files,
+        "0.1.0",
     )
     assert plan.digest == found.attempt.plan_digest == ticket.plan_digest
     assert {task.id for task in ticket.tasks} == set(TEST_TASKS)
@@ -411,6 +423,14 @@ def test_max_looks_refuses_before_anything_is_opened(ledger):
 # --- the chain ------------------------------------------------------------------------------------
 
 
+def edit(url, statement):
+    """Changes the database behind the ledger's back."""
+    engine = create_engine(url)
+    with engine.begin() as c:
+        c.execute(statement)
+    engine.dispose()
+
+
 def full_chain(ledger):
     driver = start(ledger)
     ticket = open_(ledger, driver)
@@ -429,19 +449,17 @@ def test_an_untouched_chain_holds_and_its_head_is_its_last_hash(ledger):
 
 
 @pytest.mark.parametrize("column", ["kind", "payload", "at", "previous", "hash"])
-def test_editing_any_column_of_a_link_breaks_the_chain(ledger, tmp_path, column):
+def test_editing_any_column_of_a_link_breaks_the_chain(ledger, url, column):
     full_chain(ledger)
     value = 5.0 if column == "at" else "edited"
-    with create_engine(f"sqlite:///{tmp_path}/ledger.db").begin() as c:
-        c.execute(update(schema.seal_events).where(schema.seal_events.c.seq == 1).values({column: value}))
+    edit(url, update(schema.seal_events).where(schema.seal_events.c.seq == 1).values({column: value}))
     with ledger.read() as c, pytest.raises(TamperError, match="chain"):
         seal.check_chain("r1", attempts.read_seal_events(c, "r1"))
 
 
-def test_removing_a_link_in_the_middle_breaks_the_chain(ledger, tmp_path):
+def test_removing_a_link_in_the_middle_breaks_the_chain(ledger, url):
     full_chain(ledger)
-    with create_engine(f"sqlite:///{tmp_path}/ledger.db").begin() as c:
-        c.execute(text("DELETE FROM seal_events WHERE seq = 1"))
+    edit(url, text("DELETE FROM seal_events WHERE seq = 1"))
     with ledger.read() as c, pytest.raises(TamperError):
         seal.check_chain("r1", attempts.read_seal_events(c, "r1"))
 

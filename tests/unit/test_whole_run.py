@@ -35,6 +35,8 @@ EDITS = [
     {"summary": "better", "edits": {"prompt.md": "0.9"}},
 ]
 
+pytestmark = pytest.mark.both_ledgers
+
 
 def run_with(make_project, complete, concurrency):
     spec = {

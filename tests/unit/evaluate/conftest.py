@@ -163,8 +163,12 @@ class Lab:
 
     async def _go(self, run: OpenRun, split: Split, options: dict[str, object]) -> Measurement:
         started = await start_run(run)
-        asked = {key: options.pop(key) for key in ("num_trials", "ids", "tag", "candidate_id") if key in options}
-        request = EvaluationRequest(**{"candidate_id": started.record.seed_candidate, "split": split, **asked})
+        asked = {
+            key: options.pop(key) for key in ("num_trials", "ids", "tag", "candidate_id") if key in options
+        }
+        request = EvaluationRequest(
+            **{"candidate_id": started.record.seed_candidate, "split": split, **asked}
+        )
         return await evaluate(run, request, **options)
 
     def evaluate(self, split: Split = "val", **options: object) -> Measurement:

@@ -88,7 +88,9 @@ def test_asked_again_it_continues_where_a_cap_stopped_it_and_then_calls_nothing(
     measurement = lab.evaluate(remaining=Remaining(calls=5))
     calls = lab.project.calls()
     assert calls[:3] == first
-    assert Counter(calls) == Counter(f"{task.task_id} {seed}" for task in measurement.tasks for seed in (0, 1))
+    assert Counter(calls) == Counter(
+        f"{task.task_id} {seed}" for task in measurement.tasks for seed in (0, 1)
+    )
     assert [task.rewards for task in measurement.tasks] == [(1.0, 1.0)] * 4
 
     assert lab.evaluate() == measurement
@@ -257,7 +259,10 @@ def test_each_kind_of_failure_has_its_reason_and_costs_no_sibling_anything(make_
     kinds = ["fine", "infra", "agent", "raises", "exits", "hangs", "nan", "two", "text", "scorer", "deep"]
     for split, letter in (("train", "a"), ("val", "b"), ("test", "c")):
         splits["ids"][split] = [f"{kind}-{letter}" for kind in kinds]
-    spec = {**_spec(concurrency=2, timeout_s=1.0, grace_s=0.2, retries=1, retry_wait_s=0.01), "splits": splits}
+    spec = {
+        **_spec(concurrency=2, timeout_s=1.0, grace_s=0.2, retries=1, retry_wait_s=0.01),
+        "splits": splits,
+    }
     lab = make_lab(FAULTS, spec)
     measurement = lab.evaluate()
     found = {
@@ -352,7 +357,9 @@ HOSTILE = ["a/b", "../x", "x" * 300, "Foo", "foo", "🎈", "a__b__t0", "CON", "%
 
 
 def test_hostile_task_ids_are_only_names(make_lab):
-    adapter = ADAPTER.replace('[Task(id=f"t{i:02d}", input=i) for i in range(12)]', f"[Task(id=i, input=i) for i in {HOSTILE!r}]")
+    adapter = ADAPTER.replace(
+        '[Task(id=f"t{i:02d}", input=i) for i in range(12)]', f"[Task(id=i, input=i) for i in {HOSTILE!r}]"
+    )
     splits = {"counts": {"train": 2, "val": 7, "test": 2}}
     lab = make_lab(adapter, {**_spec(concurrency=2), "splits": splits})
     for split in ("train", "val"):
@@ -377,7 +384,11 @@ def test_an_adapter_changed_between_two_evaluations_is_refused_by_name_and_resto
 
 
 def test_a_module_the_adapter_imports_is_part_of_it(make_lab):
-    lab = make_lab(ADAPTER.replace("import os\n", "import os\nimport scorer\n", 1).replace("reward=1.0", "reward=scorer.ONE"))
+    lab = make_lab(
+        ADAPTER.replace("import os\n", "import os\nimport scorer\n", 1).replace(
+            "reward=1.0", "reward=scorer.ONE"
+        )
+    )
     lab.project.write("scorer.py", "ONE = 1.0\n")
     lab.start()
     lab.project.write("scorer.py", "ONE = 0.9\n")
@@ -408,7 +419,11 @@ def test_what_a_target_measures_with_a_candidate_it_edited_is_never_recorded_not
 
 
 def test_new_files_beside_the_candidate_are_gone_with_the_evaluation(make_lab):
-    lab = make_lab(ADAPTER.replace("count(task, seed)\n        return", '(ctx / "cache").write_text("x")\n        return'))
+    lab = make_lab(
+        ADAPTER.replace(
+            "count(task, seed)\n        return", '(ctx / "cache").write_text("x")\n        return'
+        )
+    )
     lab.evaluate()
     assert not list((lab.project.root / ".capevolve").rglob("cache"))
     assert not list((lab.project.root / ".capevolve").rglob("evaluation-*"))
@@ -490,4 +505,3 @@ def test_outputs_are_stored_as_strict_json_whatever_they_hold(make_lab):
     assert len(payloads) == 4
     for payload in payloads:
         json.loads(payload, parse_constant=lambda name: pytest.fail(f"{name} is not strict JSON"))
-

@@ -23,7 +23,9 @@ def no_waits(monkeypatch):
 def test_every_trial_is_asked_once_and_recorded_with_what_came_back(bench, answer):
     bench.num_trials = 2
     arm = bench.arm(
-        lambda r, _: answer(r, Scored(r.seed / 2), feedback=r.task_id, cost_usd=0.25, tokens=3, duration_s=1.5)
+        lambda r, _: answer(
+            r, Scored(r.seed / 2), feedback=r.task_id, cost_usd=0.25, tokens=3, duration_s=1.5
+        )
     )
     bench.run(arm)
     assert sorted((r.task_id, r.trial, r.seed, r.task_digest) for r in arm.pool.asked) == [
@@ -171,7 +173,9 @@ def test_a_cap_that_is_just_enough_is_not_reached(bench, answer):
 def test_retries_and_second_starts_count_against_the_cap_on_calls(bench, answer, infra):
     bench.retries, bench.concurrency = 5, 1
     bench.cap(calls=4)
-    arm = bench.arm(lambda r, tries: answer(r, infra if tries < 3 else None, starts=2 if r.task_id == "b" else 1))
+    arm = bench.arm(
+        lambda r, tries: answer(r, infra if tries < 3 else None, starts=2 if r.task_id == "b" else 1)
+    )
     bench.run(arm)
     with bench.ledger.read() as connection:
         assert read_target_spend(connection, "r1").calls <= 4 + 1

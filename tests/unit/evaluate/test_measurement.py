@@ -33,7 +33,11 @@ def test_rewards_are_in_trial_order_by_task_in_split_order_with_their_clusters()
         ("b", (1.0,), (TIMEOUT,), "cluster b"),
         ("a", (0.0, 0.25), (), "cluster a"),
     ]
-    assert (measurement.evaluation_id, measurement.candidate_id, measurement.split) == ("5", "sha256:c", "val")
+    assert (measurement.evaluation_id, measurement.candidate_id, measurement.split) == (
+        "5",
+        "sha256:c",
+        "val",
+    )
     assert (measurement.num_trials, measurement.base_seed, measurement.subset) == (2, 7, False)
 
 

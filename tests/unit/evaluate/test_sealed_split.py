@@ -77,7 +77,11 @@ def test_without_a_ticket_and_with_forged_ones(driven):
 def test_with_a_real_ticket_for_anything_but_its_plan(driven):
     project, run = driven
     ticket = _open(run)
-    for changes in ({"num_trials": 2}, {"ids": (ticket.tasks[0].id,)}, {"candidate_id": "sha256:" + "1" * 64}):
+    for changes in (
+        {"num_trials": 2},
+        {"ids": (ticket.tasks[0].id,)},
+        {"candidate_id": "sha256:" + "1" * 64},
+    ):
         _refused(project, run, ticket, **changes)
     for other in (
         replace(ticket, plan_digest="sha256:0"),

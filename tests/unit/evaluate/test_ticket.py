@@ -20,7 +20,14 @@ TASKS = (TaskRef("x", "sha256:1"), TaskRef("y", "sha256:2"))
 def case(bench):
     """An open attempt for the candidate of the bench, with the key and the ticket that fit it."""
     plan = TestPlan(
-        bench.candidate_id, "sha256:seed", (("x", "sha256:1"), ("y", "sha256:2")), 2, 7, (1,), (("a", "1"),), "0"
+        bench.candidate_id,
+        "sha256:seed",
+        (("x", "sha256:1"), ("y", "sha256:2")),
+        2,
+        7,
+        (1,),
+        (("a", "1"),),
+        "0",
     )
     with bench.ledger.write() as connection:
         attempt = insert_attempt(

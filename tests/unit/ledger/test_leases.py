@@ -128,9 +128,9 @@ def test_a_takeover_is_an_event_that_names_the_driver_that_was_lost(book):
 def test_the_old_driver_can_do_nothing_more_and_is_told_who_drives(book, now):
     book.take_over()
     for act in (check_lease, lambda c, d: renew_lease(c, d, now + 101.0)):
-        with pytest.raises(FencedError, match=r"epoch 1 of run r1 is over.*PID \d+.*epoch 2"):
-            with book.ledger.write() as connection:
-                act(connection, book.driver)
+        words = r"epoch 1 of run r1 is over.*PID \d+.*epoch 2"
+        with pytest.raises(FencedError, match=words), book.ledger.write() as connection:
+            act(connection, book.driver)
 
 
 def test_the_old_driver_cannot_release_the_lease_of_the_new_one(book, now):

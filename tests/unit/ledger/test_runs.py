@@ -62,7 +62,7 @@ def test_a_run_is_added_once(book):
 def test_an_unknown_run_is_an_error_that_names_the_known_ones(book):
     with book.ledger.read() as connection:
         assert find_run(connection, "nope") is None
-        with pytest.raises(LedgerError, match="(?s)no run 'nope'.*Known runs: r1"):
+        with pytest.raises(LedgerError, match=r"(?s)no run 'nope'.*Known runs: r1"):
             read_run(connection, "nope")
 
 

@@ -199,7 +199,7 @@ def test_every_connection_is_durable_and_checks_its_references(ledger):
 
 def test_a_folder_in_whose_place_is_a_file_is_named(tmp_path):
     (tmp_path / "state").write_text("")
-    with pytest.raises(LedgerError, match="(?s)folder cannot be made.*state"):
+    with pytest.raises(LedgerError, match=r"(?s)folder cannot be made.*state"):
         open_ledger(f"sqlite:///{tmp_path}/state/ledger.db")
 
 

@@ -49,7 +49,9 @@ class Desk:
     def folder(self) -> Path:
         return self.scratch / "candidate"
 
-    def proposer(self, code: str, timeout_s: float = 20.0, env: dict[str, str] | None = None) -> CommandProposer:
+    def proposer(
+        self, code: str, timeout_s: float = 20.0, env: dict[str, str] | None = None
+    ) -> CommandProposer:
         path = self.project / "propose.py"
         path.write_text("import json, os, sys, time\n" + textwrap.dedent(code))
         return CommandProposer(("python", "{project}/propose.py"), self.project, timeout_s, env or {})
@@ -91,13 +93,17 @@ class Run:
     project: Any
     run_id: str = "r1"
 
-    def measure(self, run: OpenRun, split: Split, candidate_id: str | None = None, reward: float = 0.5) -> None:
+    def measure(
+        self, run: OpenRun, split: Split, candidate_id: str | None = None, reward: float = 0.5
+    ) -> None:
         with run.ledger.write() as connection:
             key = run.key(candidate_id or read_run(connection, run.id).seed_candidate, split)
             fence = open_evaluation(connection, run.driver, key, 0.0)
             ids = [task.ref.id for task in read_split(connection, run.id, split)]
             claim_trials(connection, fence, [Claim(task, 0, 0) for task in ids], 0.0)
-            payload = json.dumps({"output": f"{split} output", "trace": None, "tool_calls": [], "error": None})
+            payload = json.dumps(
+                {"output": f"{split} output", "trace": None, "tool_calls": [], "error": None}
+            )
             results = [
                 TrialResult(task, 0, Scored(reward), feedback=f"words on {task}", payload=payload)
                 for task in ids
@@ -123,7 +129,9 @@ def make_run(make_project, command):
     """Makes a run with train evidence, whose proposer is the given program or script of edits."""
 
     def make(code: str | None = None, *, evidence: bool = True, **options: object) -> Run:
-        spec = {"proposer": command, **options.pop("spec", {})} if code is not None else options.pop("spec", {})
+        spec = (
+            {"proposer": command, **options.pop("spec", {})} if code is not None else options.pop("spec", {})
+        )
         project = make_project(spec=spec, **options)
         if code is not None:
             project.write("propose.py", "import json, os, sys, time\n" + textwrap.dedent(code))

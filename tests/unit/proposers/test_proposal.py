@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from capevolve.candidates import Candidate, CandidateFile, load_candidate, read_file
 from capevolve.errors import FencedError, LedgerError, TamperError, UserError
 from capevolve.ledger import schema
 from capevolve.ledger.leases import acquire_lease
@@ -20,7 +21,6 @@ from capevolve.proposers.proposal import (
     load_proposer,
     make_proposal,
 )
-from capevolve.candidates import Candidate, CandidateFile, load_candidate, read_file
 
 
 class PowerCutError(Exception):
@@ -136,8 +136,11 @@ def test_a_script_without_more_edits_is_exhausted(make_run):
         ('open("tools/extra.py", "w")', "not editable: tools/extra.py"),
         ('os.remove("tools/run.py")', "not editable: tools/run.py"),
         ('os.chmod("tools/run.py", 0o755)', "not editable: tools/run.py"),
-        ('import shutil; shutil.rmtree(os.getcwd())', "does not exist"),
-        ('here = os.getcwd(); os.rename(here, here + "2"); os.symlink(here + "2", here)', "replaced by a link"),
+        ("import shutil; shutil.rmtree(os.getcwd())", "does not exist"),
+        (
+            'here = os.getcwd(); os.rename(here, here + "2"); os.symlink(here + "2", here)',
+            "replaced by a link",
+        ),
     ],
 )
 def test_what_is_no_candidate_is_invalid_and_costs_no_target_call(make_run, code, words):
@@ -149,9 +152,14 @@ def test_what_is_no_candidate_is_invalid_and_costs_no_target_call(make_run, code
     assert made.project.calls() == []
 
 
-@pytest.mark.parametrize("code", ['open(adapter, "a").write("# harmless")', "os.remove(adapter)", 'os.rename(adapter, adapter + "2")'])
+@pytest.mark.parametrize(
+    "code",
+    ['open(adapter, "a").write("# harmless")', "os.remove(adapter)", 'os.rename(adapter, adapter + "2")'],
+)
 def test_a_program_that_edits_the_adapter_ends_the_run_and_its_cost_is_known(make_run, code):
-    made = make_run(COUNT + MARK + NOTE + 'adapter = os.environ["CAPEVOLVE_PROJECT"] + "/adapter.py"\n' + code)
+    made = make_run(
+        COUNT + MARK + NOTE + 'adapter = os.environ["CAPEVOLVE_PROJECT"] + "/adapter.py"\n' + code
+    )
     before = (made.project.root / "adapter.py").read_text()
     with pytest.raises(TamperError, match=r"adapter\.py changed"):
         made.propose()
@@ -219,7 +227,9 @@ def test_a_run_taken_over_while_the_program_ran_records_nothing(make_run, hook):
 
 def test_the_words_of_a_program_can_do_nothing_to_a_terminal_or_a_table(make_run):
     summary = "one\\x1b]0;owned\\x07\\ntwo\\r\\u202ethree\\u2028| four\\x00"
-    made = make_run(MARK + f'json.dump({{"summary": "{summary}"}}, open(os.environ["CAPEVOLVE_PROPOSAL"], "w"))')
+    made = make_run(
+        MARK + f'json.dump({{"summary": "{summary}"}}, open(os.environ["CAPEVOLVE_PROPOSAL"], "w"))'
+    )
     proposal = made.propose()
     assert proposal.summary == "one ]0;owned two three | four"
 
@@ -235,7 +245,7 @@ def test_text_is_cleaned_and_cut_and_keeps_its_lines():
 
 def test_the_seed_of_an_iteration_is_always_the_same_and_differs_from_its_neighbours():
     assert [derive_seed(0, i) for i in (1, 2, 3)] == [derive_seed(0, i) for i in (1, 2, 3)]
-    assert derive_seed(0, 1) == 1387886453
+    assert derive_seed(0, 1) == 2115296501
     seeds = {derive_seed(base, i) for base in range(10) for i in range(100)}
     assert len(seeds) == 1000
     assert all(0 <= seed < 2**31 for seed in seeds)

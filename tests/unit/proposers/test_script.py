@@ -36,7 +36,15 @@ def test_after_the_last_entry_there_is_nothing_more(desk, brief):
 
 @pytest.mark.parametrize(
     "edits",
-    [{"tools": "x"}, {"tools": None}, {"prompt.md/below": "x"}, {"": "x"}, {".": None}, {"a\0b": "x"}, {"x" * 300: "x"}],
+    [
+        {"tools": "x"},
+        {"tools": None},
+        {"prompt.md/below": "x"},
+        {"": "x"},
+        {".": None},
+        {"a\0b": "x"},
+        {"x" * 300: "x"},
+    ],
     ids=repr,
 )
 def test_an_edit_that_cannot_be_made_costs_the_iteration_and_not_the_run(desk, brief, edits):

@@ -67,7 +67,9 @@ def test_an_incumbent_that_scores_everything_on_val_ends_the_search(start):
     assert (step.iteration, "no headroom" in (step.stop_reason or "")) == (None, True)
 
 
-@pytest.mark.parametrize("outcomes", [[Scored(1.0), MISSING, MISSING, MISSING], [Scored(1.0)] * 3 + [MISSING]])
+@pytest.mark.parametrize(
+    "outcomes", [[Scored(1.0), MISSING, MISSING, MISSING], [Scored(1.0)] * 3 + [MISSING]]
+)
 def test_what_was_not_measured_is_no_proof_that_nothing_can_be_gained(start, outcomes):
     with start().driven() as run:
         _measure(run, outcomes)
