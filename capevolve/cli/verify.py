@@ -30,7 +30,7 @@ def verify_target(project: Path, target: str | None) -> None:
             verified = verify_run(connection, found.run_id)
         root = found.loaded.root
         count = check_projections(found.ledger, root, check_run_id(found.run_id), now=time.time())
-    _show(verified, f"run {found.run_id}", (f"{count} of its files",) if count else ())
+    _show(verified, f"run {found.run_id}", (f"{count} of its projections",) if count else ())
 
 
 def _show(verified: Verified, name: str, more: tuple[str, ...]) -> None:

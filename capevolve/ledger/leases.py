@@ -14,8 +14,10 @@ from pathlib import Path
 
 import psutil
 from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from capevolve.errors import FencedError, LeaseHeldError
+from capevolve.failpoints import failpoint
 from capevolve.ledger import schema
 from capevolve.ledger.events import append_event
 
@@ -106,10 +108,10 @@ def acquire_lease(connection: Connection, run_id: str, now: float) -> Driver:
     """
     holder = read_holder(connection, run_id, lock=True)
     refuse_live(run_id, holder, now)
-    owner = uuid.uuid4().hex
+    failpoint("lease.read")
     process = psutil.Process()
     values = {
-        "owner": owner,
+        "owner": uuid.uuid4().hex,
         "host": this_host(),
         "pid": process.pid,
         "pid_started_at": process.create_time(),
@@ -119,18 +121,25 @@ def acquire_lease(connection: Connection, run_id: str, now: float) -> Driver:
         "released_at": None,
     }
     if holder is None:
-        connection.execute(insert(_table).values(run_id=run_id, **values))
+        _insert_first(connection, run_id, values)
     else:
         connection.execute(update(_table).where(_table.c.run_id == run_id).values(**values))
         if holder.released_at is None:
-            append_event(
-                connection,
-                run_id,
-                "takeover",
-                {"from_pid": holder.pid, "from_host": holder.host, "from_epoch": holder.epoch},
-                now,
-            )
-    return Driver(run_id, owner, 1 if holder is None else holder.epoch + 1)
+            lost = {"from_pid": holder.pid, "from_host": holder.host, "from_epoch": holder.epoch}
+            append_event(connection, run_id, "takeover", lost, now)
+    return Driver(run_id, str(values["owner"]), int(str(values["epoch"])))
+
+
+def _insert_first(connection: Connection, run_id: str, values: dict[str, object]) -> None:
+    """Adds the first lease of a run. PostgreSQL cannot lock a row that is not there yet: the key decides."""
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(_table).values(run_id=run_id, **values))
+    except IntegrityError:
+        raise LeaseHeldError(
+            f"Run {run_id} was taken by another driver at this very moment.",
+            fix=f"Wait for it; `capevolve status {run_id}` says who it is.",
+        ) from None
 
 
 def _clock(at: float) -> str:
@@ -138,14 +147,16 @@ def _clock(at: float) -> str:
 
 
 def check_lease(connection: Connection, driver: Driver) -> None:
-    """Refuses a driver whose epoch is over. Every write of a driver calls it in its own transaction.
+    """Refuses a driver whose epoch is over. Every write of a driver calls it first in its own transaction.
+
+    The writers of a run wait for each other here, so what a transaction reads after it holds until its end.
 
     Raises:
         FencedError: Another driver took the run over, or the lease was released.
     """
     statement = select(_table.c.owner, _table.c.epoch, _table.c.released_at, _table.c.pid, _table.c.host)
     row = connection.execute(
-        statement.where(_table.c.run_id == driver.run_id).with_for_update(read=True)
+        statement.where(_table.c.run_id == driver.run_id).with_for_update()
     ).one_or_none()
     if row is None or row.owner != driver.owner or row.epoch != driver.epoch or row.released_at is not None:
         who = (

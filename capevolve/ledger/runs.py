@@ -10,7 +10,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, func, insert, select, update
 
 from capevolve.canonical import canonical_json
-from capevolve.errors import LedgerError, TestSealError
+from capevolve.errors import LedgerError, TamperError, TestSealError
 from capevolve.ledger import schema
 from capevolve.model import Split, TaskRef
 
@@ -63,7 +63,10 @@ def insert_run(connection: Connection, run: RunRecord) -> None:
 
 def _record(row: Any) -> RunRecord:
     values = row._asdict()
-    values["adapter_files"] = tuple(sorted(json.loads(values["adapter_files"]).items()))
+    try:
+        values["adapter_files"] = tuple(sorted(json.loads(values["adapter_files"]).items()))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise TamperError("`adapter_files` cannot be read.", where=f"table runs, run {row.id}") from error
     return RunRecord(**values)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
+from capevolve.ledger.inserts import insert_missing
 
 
 def insert_candidate(
@@ -15,12 +16,9 @@ def insert_candidate(
 ) -> None:
     """Stores a candidate's manifest and blobs; what is already there is left as it is."""
     missing = set(blobs) - _known_blobs(connection, blobs)
-    if missing:
-        connection.execute(
-            insert(schema.blobs), [{"digest": name, "data": blobs[name]} for name in sorted(missing)]
-        )
-    if find_manifest(connection, candidate_id) is None:
-        connection.execute(insert(schema.candidates).values(id=candidate_id, manifest=manifest))
+    rows = [{"digest": name, "data": blobs[name]} for name in sorted(missing)]  # one order: no deadlock
+    insert_missing(connection, schema.blobs, rows)
+    insert_missing(connection, schema.candidates, [{"id": candidate_id, "manifest": manifest}])
 
 
 def _known_blobs(connection: Connection, digests: Iterable[str]) -> set[str]:

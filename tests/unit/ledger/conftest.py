@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,13 +98,8 @@ def make_splits() -> tuple[SplitSet, list[tuple[str, SplitTask]]]:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'state' / 'ledger.db'}"
-
-
-@pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    opened = open_ledger(url)
+def ledger(make_ledger_url: Callable[[], str]) -> Iterator[Ledger]:
+    opened = open_ledger(make_ledger_url())
     yield opened
     opened.close()
 

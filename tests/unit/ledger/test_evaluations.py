@@ -15,6 +15,8 @@ from capevolve.ledger.evaluations import (
 from capevolve.ledger.trials import Claim, TrialResult, claim_trials, record_results
 from capevolve.model import Scored
 
+pytestmark = pytest.mark.both_ledgers
+
 
 def test_asked_again_it_is_the_same_evaluation_in_a_new_session(book):
     first, second = book.open(), book.open()

@@ -27,6 +27,8 @@ from capevolve.ledger.leases import (
     this_host,
 )
 
+pytestmark = pytest.mark.both_ledgers
+
 
 def _holder(**changes) -> Holder:
     me = psutil.Process()

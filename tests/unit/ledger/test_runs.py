@@ -43,6 +43,8 @@ from capevolve.ledger.runs import (
 from capevolve.ledger.trees import find_candidates, insert_candidate, read_blob
 from capevolve.model import Decision, Verdict
 
+pytestmark = pytest.mark.both_ledgers
+
 
 def test_a_run_comes_back_as_it_was(book):
     with book.ledger.write() as connection:

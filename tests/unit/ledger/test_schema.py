@@ -8,6 +8,8 @@ from sqlalchemy.exc import IntegrityError
 
 from capevolve.ledger import schema
 
+pytestmark = pytest.mark.both_ledgers
+
 
 def _trial(fence, **values):
     row = {

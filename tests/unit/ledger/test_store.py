@@ -10,6 +10,7 @@ import tempfile
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,19 @@ from capevolve.errors import LedgerError, UserError
 from capevolve.ledger import schema, store
 from capevolve.ledger.events import append_event, read_events
 from capevolve.ledger.runs import list_runs
-from capevolve.ledger.store import open_ledger, read_version
+from capevolve.ledger.store import Ledger, open_ledger, read_version
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'state' / 'ledger.db'}"
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    opened = open_ledger(url)
+    yield opened
+    opened.close()
 
 
 def _path(url: str) -> Path:

@@ -17,6 +17,8 @@ from capevolve.ledger.trials import (
 )
 from capevolve.model import Reason, Scored, Unmeasured
 
+pytestmark = pytest.mark.both_ledgers
+
 
 def test_a_claimed_trial_has_no_outcome_until_its_result_is_recorded(book, result):
     fence = book.open()
