@@ -25,6 +25,7 @@ from capevolve.ledger.trials import read_trials
 from capevolve.model import Measurement
 from capevolve.result import FinalResult, SealRecord, build_result
 from capevolve.runs import OpenRun
+from capevolve.search.planning import read_remaining_for_final
 from capevolve.search.state import find_incumbent
 
 BEST_TAG = "FINAL"
@@ -87,6 +88,7 @@ async def finalize(
     Raises:
         TestSealError: The run is committed, another plan was begun, or the looks are used up.
         FencedError: Another driver took the run over.
+        BudgetExhaustedError: The cap on money was reached; the attempt stays open and can be continued.
     """
     with run.ledger.read() as connection:
         if override_reason is None:
@@ -127,6 +129,7 @@ async def _score(
         run,
         [EvaluationRequest(candidate_id, "test", request.num_trials, tag=tag) for candidate_id, tag in arms],
         ticket=ticket,
+        remaining=read_remaining_for_final(run),
         on_progress=on_progress,
     )
     return measurements[0], measurements[1] if len(measurements) > 1 else None

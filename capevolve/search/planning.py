@@ -37,7 +37,7 @@ def plan_next(run: OpenRun) -> Step:
 
 
 def _read_val_mean(connection: Connection, run: OpenRun, candidate_id: str) -> float | None:
-    """The val mean of a candidate; None unless every trial was measured: what is missing may have headroom."""
+    """A candidate's val mean; None unless every trial was measured: what is missing may have headroom."""
     evaluation = find_evaluation(connection, run.key(candidate_id, "val"))
     if evaluation is None or evaluation.finished_at is None:
         return None
@@ -57,21 +57,26 @@ def _cap_reached(run: OpenRun, proposals: tuple[ProposalRecord, ...]) -> str | N
 
 def read_remaining(run: OpenRun) -> Remaining:
     """What the search may still spend, the bill of finalize set aside."""
+    return _read_remaining(run, final_calls=_count_final_calls(run))
+
+
+def read_remaining_for_final(run: OpenRun) -> Remaining:
+    """What finalize may spend: its calls and its time were set aside, a cap on money holds to the end."""
+    return Remaining(usd=_read_remaining(run, final_calls=0).usd)
+
+
+def _count_final_calls(run: OpenRun) -> int:
+    with run.ledger.read() as connection:
+        splits = find_splits(connection, run.id)
+    return 0 if splits is None else 2 * splits.size("test") * run.spec.seal_trials()
+
+
+def _read_remaining(run: OpenRun, *, final_calls: int) -> Remaining:
     budget = run.spec.budget
     with run.ledger.read() as connection:
         target = read_target_spend(connection, run.id)
         proposals = read_proposals(connection, run.id)
-        splits = find_splits(connection, run.id)
-    spent = Spent(
-        target.calls,
-        target.cost_usd,
-        sum(proposal.cost_usd or 0.0 for proposal in proposals),
-        target.dearest_usd,
-    )
-    test_tasks = 0 if splits is None else splits.size("test")
-    return remaining_for_search(
-        Caps(budget.max_calls, budget.max_usd, budget.max_proposer_usd),
-        spent,
-        final_calls=2 * test_tasks * run.spec.seal_trials(),
-        deadline=run.deadline,
-    )
+    proposer_usd = sum(proposal.cost_usd or 0.0 for proposal in proposals)
+    spent = Spent(target.calls, target.cost_usd, proposer_usd, target.dearest_usd)
+    caps = Caps(budget.max_calls, budget.max_usd, budget.max_proposer_usd)
+    return remaining_for_search(caps, spent, final_calls=final_calls, deadline=run.deadline)

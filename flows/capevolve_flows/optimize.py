@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 
 from capevolve.canonical import short
-from capevolve.errors import LedgerError, OutsideError
+from capevolve.errors import BudgetExhaustedError, LedgerError, OutsideError
 from capevolve.proposers.proposal import load_proposer
 from capevolve.runs import OpenRun, RunRef, drive_run, end_run
 from capevolve.search.planning import plan_next
@@ -45,8 +45,6 @@ async def _search(run: OpenRun) -> str:
     log = get_run_logger()
     started = await split(run.ref)
     baseline = await evaluate(run.ref, started.seed_id, "val", "seed")
-    if baseline.exhausted is not None:
-        return baseline.exhausted
     _require_measured(baseline)
     while True:
         step = plan_next(run)
@@ -80,6 +78,12 @@ async def _iterate(run: OpenRun, iteration: int, parent_id: str) -> str | None:
 
 
 def _require_measured(baseline: Evaluated) -> None:
+    if baseline.exhausted is not None:
+        raise BudgetExhaustedError(
+            f"There is no baseline: {baseline.exhausted}",
+            where="capevolve.yaml, budget",
+            fix="Raise the cap and resume: nothing was scored on test, what was measured is kept.",
+        )
     if baseline.n_scored == 0:
         raise OutsideError(
             "Nothing of the baseline was measured: every trial ended without a reward.",

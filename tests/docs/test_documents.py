@@ -79,7 +79,13 @@ def test_the_exit_codes_of_the_readme_are_those_of_the_code():
     from capevolve import errors
 
     table = {int(code) for code in re.findall(r"^\| (\d+) \|", README, re.MULTILINE)}
-    known = {errors.UserError, errors.HonestyError, errors.LedgerError, errors.OutsideError}
+    known = {
+        errors.UserError,
+        errors.HonestyError,
+        errors.LedgerError,
+        errors.OutsideError,
+        errors.BudgetExhaustedError,
+    }
     assert {kind.exit_code for kind in known} | {0, 130} == table
 
 

@@ -16,11 +16,25 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from prefect.client.schemas.sorting import TaskRunSort
 
-from capevolve.errors import LeaseHeldError, OutsideError, TestSealError, UserError
+from capevolve.errors import BudgetExhaustedError, LeaseHeldError, OutsideError, TestSealError, UserError
 from capevolve.ledger.runs import read_run
 from capevolve_flows.finalize_run import finalize
 from capevolve_flows.optimize import optimize
 from capevolve_tasks import evaluate as evaluate_task
+
+BROKEN_TARGET = """
+from capevolve import Rollout, Score, Task
+
+class Adapter:
+    def tasks(self, split):
+        return [Task(id=f"t{i}", input=i) for i in range(12)]
+
+    def run_target(self, task, ctx, *, seed):
+        return Rollout(task_id=task.id, error="401: no key")
+
+    def score(self, task, rollout):
+        return Score(task_id=task.id, reward=1.0)
+"""
 
 
 def run_flow(project, run_id="r1"):
@@ -199,3 +213,22 @@ def test_without_prefects_database_report_status_and_resume_still_work(make_proj
         assert "1.000" in done.stdout
     assert project.calls() == calls
     assert not (project.root / "gone").exists()
+
+
+def test_a_cap_below_the_baseline_stops_before_test_is_touched_and_a_raised_one_continues(make_project):
+    project = make_project(spec={"budget": {"max_calls": 10}})  # 8 of them are set aside for test
+    with pytest.raises(BudgetExhaustedError, match="no baseline"):
+        run_flow(project)
+    assert len(project.calls()) == 2
+    spec = json.loads((project.root / "capevolve.yaml").read_text())
+    spec["budget"]["max_calls"] = 16
+    project.write("capevolve.yaml", json.dumps(spec))
+    run_flow(project)  # 4 val calls of the seed, 4 of the first edit, 4 of test: nothing was accepted
+    assert len(project.calls()) == 12
+
+
+def test_a_baseline_of_which_nothing_was_measured_is_no_baseline(make_project):
+    project = make_project(BROKEN_TARGET)
+    with pytest.raises(OutsideError, match="Nothing of the baseline was measured"):
+        run_flow(project)
+    assert not list((project.root / ".capevolve").rglob("final.json"))

@@ -114,6 +114,20 @@ def test_a_run_taken_over_while_its_tasks_were_listed_freezes_nothing(make_proje
             assert find_run(connection, "r1") is None
 
 
+@pytest.mark.both_ledgers
+def test_started_twice_at_once_by_one_driver_it_is_frozen_once(make_project, backend):
+    project = make_project()
+    with project.driven() as run:
+
+        async def go():
+            return await asyncio.gather(start_run(run), start_run(run))
+
+        one, two = asyncio.run(go())
+        assert one == two
+        with run.ledger.read() as connection:
+            assert len(read_events(connection, "r1", "started")) == 1
+
+
 def test_two_runs_of_one_project_split_alike_and_a_seed_splits_otherwise(make_project):
     project = make_project()
     _start(project, "r1")

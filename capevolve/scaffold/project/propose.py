@@ -18,9 +18,7 @@ words = Counter()
 for task in brief["tasks"]:
     if task["mean"] is not None and task["mean"] < 1:
         words.update((word, task["target"]) for word in set(task["input"].lower().split()))
-elsewhere = {
-    (word, task["target"]) for task in brief["tasks"] for word in task["input"].lower().split()
-}
+elsewhere = {(word, task["target"]) for task in brief["tasks"] for word in task["input"].lower().split()}
 
 
 def is_telling(word, queue):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import event
 
 from capevolve.adapters.records import Metric
-from capevolve.errors import AdapterError, FencedError, TamperError
+from capevolve.budget import Allowance, Remaining
+from capevolve.errors import AdapterError, FencedError, LedgerError, TamperError
 from capevolve.evaluate import execute
 from capevolve.ledger.trials import read_rollouts, read_target_spend
 from capevolve.model import Reason, Scored, Unmeasured
@@ -303,6 +305,37 @@ def test_nothing_measured_with_an_edited_candidate_is_recorded(bench, answer):
     with pytest.raises(TamperError):
         bench.run(arm)
     assert {task: row.outcome for (task, _), row in bench.rows(arm).items()} == {"a": Scored(1.0), "b": None}
+
+
+def test_time_that_is_up_lets_what_is_in_flight_finish_and_begins_nothing_more(bench, answer):
+    clock = {"now": 0.0}
+    bench.concurrency, bench.num_trials = 2, 4
+    bench.allowance = Allowance(Remaining(deadline=3.0), lambda: clock["now"])
+
+    def tick(request, _tries):
+        clock["now"] += 1.0
+        return answer(request)
+
+    arm = bench.arm(tick)
+    bench.run(arm)
+    assert len(arm.pool.asked) == 2 + 2  # two at the start, one more after each second before the third
+    assert all(row.outcome == Scored(1.0) for row in bench.rows(arm).values())
+    assert bench.allowance.exhausted == "the cap on time is reached"
+
+
+def test_a_disk_that_fills_up_ends_the_evaluation_by_name_and_keeps_what_was_recorded(bench, answer):
+    event.listen(bench.ledger._engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count = 1"))
+    bench.ledger.close()  # connections opened from here on cannot grow the file
+    bench.concurrency = 1
+    arm = bench.arm(lambda r, _: answer(r, payload='"' + "x" * (400_000 if r.task_id == "c" else 1) + '"'))
+    with pytest.raises(LedgerError, match="disk is full"):
+        bench.run(arm)
+    assert {task: row.outcome for (task, _), row in bench.rows(arm).items()} == {
+        "a": Scored(1.0),
+        "b": Scored(1.0),
+        "c": None,
+    }
+    assert [request.task_id for request in arm.pool.asked] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(("attempt", "least"), [(1, 0.5), (2, 1.0), (3, 2.0), (5, 8.0), (20, 60.0)])
