@@ -224,8 +224,11 @@ def commit(ledger: Ledger, driver: Driver, ticket: Ticket, result: str, *, now: 
         attempt = rows.find_attempt(connection, ticket.attempt_id)
         if attempt is None or attempt.state != "open" or attempt.plan_digest != ticket.plan_digest:
             raise TestSealError("There is no open attempt with this plan to commit.", where=driver.run_id)
+        plan = TestPlan.from_json(attempt.plan)
         mine = [e for e in list_evaluations(connection, driver.run_id) if e.key.attempt_id == attempt.id]
-        if not mine or any(evaluation.finished_at is None for evaluation in mine):
+        if not {plan.best_id, plan.seed_id} <= {
+            e.key.candidate_id for e in mine if e.finished_at is not None
+        }:
             raise TestSealError(
                 "The attempt still has test trials without a result.",
                 where=f"run {driver.run_id}, attempt {attempt.number}",

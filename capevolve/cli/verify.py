@@ -22,7 +22,7 @@ from capevolve.verify import (
 
 def verify_target(project: Path, target: str | None) -> None:
     """Verifies a bundle when the target is a file, else the run of that name."""
-    if target is not None and Path(target).is_file():
+    if target is not None and (Path(target).is_file() or _is_path(target)):
         _show(verify_bundle(Path(target)), f"bundle {target}", ())
         return
     with found_run(project, target) as found:
@@ -33,10 +33,16 @@ def verify_target(project: Path, target: str | None) -> None:
     _show(verified, f"run {found.run_id}", (f"{count} of its projections",) if count else ())
 
 
+def _is_path(target: str) -> bool:
+    """Whether a name can only be meant as a file, there or not."""
+    return os.sep in target or target.endswith(".zip")
+
+
 def _show(verified: Verified, name: str, more: tuple[str, ...]) -> None:
-    kind = "" if verified.holdout else " Its test number is a fit metric: test is no holdout."
-    claim = "is what its rows say." if verified.committed else "is what its rows say, as far as it went."
-    out.print(f"PASS: {name} {claim}{kind}", markup=False, style="bold green")
+    done = "is" if verified.committed else "will be"
+    kind = "" if verified.holdout else f" Its test number {done} a fit metric: test is no holdout."
+    far = "" if verified.committed else ", as far as it went"
+    out.print(f"PASS: {name} is what its rows say{far}.{kind}", markup=False, style="bold green")
     out.print(f"checked: {', '.join((*verified.checked, *more))}", markup=False)
     for sentence in verified.unchecked:
         out.print(f"not checked: {sentence}", markup=False)

@@ -30,6 +30,7 @@ from sqlalchemy.exc import IntegrityError
 from capevolve.canonical import canonical_json
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
+from capevolve.ledger.store import Ledger, open_ledger
 
 LEFT_OUT = "(left out)"
 """Stands for the value of an environment variable."""
@@ -124,6 +125,11 @@ def new_ledger(path: Path) -> Iterator[Connection]:
             yield connection
     finally:
         engine.dispose()
+
+
+def open_copy(path: Path) -> Ledger:
+    """Opens a ledger made by `new_ledger`."""
+    return open_ledger(URL.create("sqlite", database=str(path)).render_as_string(), create=False)
 
 
 def _take_anything(connection: Any, _record: Any) -> None:

@@ -116,8 +116,8 @@ def _check_rows(connection: Connection, base: _Base) -> Iterator[str]:
     candidates = list_candidates(record, proposals, evaluations)
     files = check_candidates(connection, candidates)
     yield f"{_count(len(candidates), 'candidate')} ({_count(files, 'file')})"
-    check_arms(history, evaluations)
-    count = check_trials(connection, evaluations, tasks, spec)
+    check_arms(connection, history, evaluations)
+    count = check_trials(connection, evaluations, tasks, spec, history)
     check_evidence(history, base.digests, "trials")
     yield f"{_count(count, 'trial')} of {_count(len(evaluations), 'evaluation')}"
     check_proposals(record, proposals, verdicts)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from sqlalchemy import Connection
 
+from capevolve.evaluate.ticket import TestPlan
 from capevolve.finalize import BEST_TAG, SEED_TAG
 from capevolve.ledger.audit import (
     FrozenTask,
@@ -20,7 +21,7 @@ from capevolve.ledger.audit import (
 from capevolve.ledger.evaluations import EvaluationRecord, list_evaluations
 from capevolve.model import Reason, Split, TaskRef
 from capevolve.spec import ProjectSpec
-from capevolve.verify.difference import expect, name_row, reading, refuse
+from capevolve.verify.difference import expect, name_row, reading, refuse, show
 from capevolve.verify.history import History, VerifiedAttempt
 
 
@@ -47,6 +48,7 @@ def check_trials(
     evaluations: Sequence[EvaluationRecord],
     tasks: Sequence[FrozenTask],
     spec: ProjectSpec,
+    history: History,
 ) -> int:
     """Checks the trials of every evaluation and what they left; returns how many have a result.
 
@@ -54,18 +56,23 @@ def check_trials(
         TamperError: A trial is missing, was added, has another seed, or has no rollout.
     """
     count = 0
+    positions = {frozen.task.ref.id: frozen.position for frozen in tasks if frozen.split == "test"}
     for evaluation in evaluations:
         where = name_row("evaluations", evaluation=evaluation.id)
         expect("base_seed", where, evaluation.key.base_seed, spec.base_seed())
-        planned = {ref.id: ref for ref in list_tasks(evaluation, tasks)}
-        for task_id in evaluation.key.subset or ():
-            if task_id not in planned:
-                refuse(f"It names a task that is not in the {evaluation.key.split} split.", where)
+        planned = tuple(ref.id for ref in list_tasks(evaluation, tasks))
+        if not set(evaluation.key.subset or ()) <= set(planned):
+            refuse(f"It names a task that is not in the {evaluation.key.split} split.", where)
+        is_hidden = history.is_sealed and evaluation.key.split == "test"
+        checked = _Checked(evaluation, frozenset(planned), positions if is_hidden else None)
         trials = read_stored_trials(connection, evaluation.id)
         for trial in trials:
-            _check_trial(evaluation, trial, planned)
-        _check_complete(evaluation, trials, planned)
-        count += _check_rollouts(connection, evaluation, trials)
+            checked.check_trial(trial)
+        if evaluation.finished_at is not None:
+            checked.check_complete(trials)
+        with reading(name_row("rollouts", evaluation=evaluation.id)):
+            sizes = read_rollout_sizes(connection, evaluation.id)
+        count += checked.check_rollouts(trials, sizes)
     return count
 
 
@@ -77,56 +84,60 @@ def list_tasks(evaluation: EvaluationRecord, tasks: Sequence[FrozenTask]) -> tup
     return tuple(ref for ref in refs if wanted is None or ref.id in wanted)
 
 
-def _where(evaluation: EvaluationRecord, task_id: str, trial: int, table: str = "trials") -> str:
-    return name_row(table, evaluation=evaluation.id, task=task_id, trial=trial)
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """An evaluation whose rows are checked.
 
+    Attributes:
+        planned: The ids of its tasks.
+        positions: Set while its tasks are sealed: where each stands in the splits, to name it by.
+    """
 
-def _check_trial(evaluation: EvaluationRecord, row: StoredTrial, planned: Mapping[str, TaskRef]) -> None:
-    key, where = evaluation.key, _where(evaluation, row.task_id, row.trial)
-    if row.task_id not in planned or row.trial not in range(key.num_trials):
-        refuse("A trial is there that the evaluation does not have.", where)
-    expect("seed", where, row.seed, key.base_seed + row.trial)
-    if row.state == "scored":
-        if not isinstance(row.reward, float) or not math.isfinite(row.reward) or not 0 <= row.reward <= 1:
-            refuse(f"reward is {row.reward!r}, which is not in [0, 1].", where)
-        expect("reason", where, row.reason, None)
-    else:
-        expect("reward", where, row.reward, None)
-        known = row.reason in {reason.value for reason in Reason}
-        if known != (row.state == "unmeasured"):
-            refuse(f"reason is {row.reason!r} in state {row.state!r}.", where)
+    evaluation: EvaluationRecord
+    planned: frozenset[str]
+    positions: Mapping[str, int] | None
 
+    def where(self, task_id: str, trial: int, table: str = "trials") -> str:
+        if self.positions is None:
+            return name_row(table, evaluation=self.evaluation.id, task=task_id, trial=trial)
+        place = self.positions.get(task_id, "none")
+        return name_row(table, evaluation=self.evaluation.id, position=place, trial=trial)
 
-def _check_complete(
-    evaluation: EvaluationRecord, trials: Sequence[StoredTrial], planned: Mapping[str, TaskRef]
-) -> None:
-    """Refuses a finished evaluation that lacks a trial or the result of one."""
-    if evaluation.finished_at is None:
-        return
-    states = {(row.task_id, row.trial): row.state for row in trials}
-    for task_id in planned:
-        for trial in range(evaluation.key.num_trials):
-            state = states.get((task_id, trial))
-            if state in (None, "claimed"):
-                what = "is missing" if state is None else "has no result"
-                where = _where(evaluation, task_id, trial)
-                refuse(f"A trial {what}, and its evaluation is finished.", where)
+    def check_trial(self, row: StoredTrial) -> None:
+        key, where = self.evaluation.key, self.where(row.task_id, row.trial)
+        if row.task_id not in self.planned or row.trial not in range(key.num_trials):
+            refuse("A trial is there that the evaluation does not have.", where)
+        expect("seed", where, row.seed, key.base_seed + row.trial)
+        if row.state == "scored":
+            if not isinstance(row.reward, float) or not 0 <= row.reward <= 1:
+                refuse(f"reward is {show(row.reward)}, which is not in [0, 1].", where)
+            expect("reason", where, row.reason, None)
+        else:
+            expect("reward", where, row.reward, None)
+            known = row.reason in {reason.value for reason in Reason}
+            if known != (row.state == "unmeasured"):
+                refuse(f"reason is {show(row.reason)} in state {show(row.state)}.", where)
 
+    def check_complete(self, trials: Sequence[StoredTrial]) -> None:
+        """Refuses a finished evaluation that lacks a trial or the result of one."""
+        states = {(row.task_id, row.trial): row.state for row in trials}
+        for task_id in sorted(self.planned):
+            for trial in range(self.evaluation.key.num_trials):
+                state = states.get((task_id, trial))
+                if state in (None, "claimed"):
+                    what = "is missing" if state is None else "has no result"
+                    refuse(f"A trial {what}, and its evaluation is finished.", self.where(task_id, trial))
 
-def _check_rollouts(
-    connection: Connection, evaluation: EvaluationRecord, trials: Sequence[StoredTrial]
-) -> int:
-    """Compares rollouts with finished trials, one for each."""
-    finished = {(row.task_id, row.trial) for row in trials if row.state != "claimed"}
-    with reading(name_row("rollouts", evaluation=evaluation.id)):
-        sizes = read_rollout_sizes(connection, evaluation.id)
-    for task_id, trial in sorted(finished | sizes.keys()):
-        where = _where(evaluation, task_id, trial, "rollouts")
-        if (task_id, trial) not in finished:
-            refuse("A rollout is there whose trial has no result.", where)
-        if not sizes.get((task_id, trial)):
-            refuse("The rollout of a finished trial is missing or empty.", where)
-    return len(finished)
+    def check_rollouts(self, trials: Sequence[StoredTrial], sizes: Mapping[tuple[str, int], int]) -> int:
+        """Compares rollouts with finished trials, one for each; returns how many there are."""
+        finished = {(row.task_id, row.trial) for row in trials if row.state != "claimed"}
+        for task_id, trial in sorted(finished | sizes.keys()):
+            where = self.where(task_id, trial, "rollouts")
+            if (task_id, trial) not in finished:
+                refuse("A rollout is there whose trial has no result.", where)
+            if not sizes.get((task_id, trial)):
+                refuse("The rollout of a finished trial is missing or empty.", where)
+        return len(finished)
 
 
 def find_arms(
@@ -137,16 +148,27 @@ def find_arms(
     Raises:
         TamperError: One is missing.
     """
-    plan = attempt.plan
-    mine = {e.key.tag: e for e in evaluations if e.key.attempt_id == attempt.row.id}
-    for tag in (BEST_TAG,) if plan.best_id == plan.seed_id else (BEST_TAG, SEED_TAG):
+    arms = _list_arms(attempt.plan)
+    mine = {
+        evaluation.key.tag: evaluation
+        for evaluation in evaluations
+        if evaluation.key.attempt_id == attempt.row.id
+        and evaluation.key.candidate_id == arms.get(evaluation.key.tag)
+    }
+    for tag in arms:
         if tag not in mine or mine[tag].finished_at is None:
             where = name_row("evaluations", attempt=attempt.row.number, tag=tag)
             refuse("The attempt is committed, and this evaluation is missing or not finished.", where)
     return mine[BEST_TAG], mine.get(SEED_TAG)
 
 
-def check_arms(history: History, evaluations: Sequence[EvaluationRecord]) -> None:
+def _list_arms(plan: TestPlan) -> dict[str, str]:
+    """The candidates that a plan scores, by the tags of their evaluations."""
+    both = {BEST_TAG: plan.best_id, SEED_TAG: plan.seed_id}
+    return both if plan.best_id != plan.seed_id else {BEST_TAG: plan.best_id}
+
+
+def check_arms(connection: Connection, history: History, evaluations: Sequence[EvaluationRecord]) -> None:
     """Compares the evaluations of the test split with the plans of their attempts.
 
     Raises:
@@ -163,11 +185,10 @@ def check_arms(history: History, evaluations: Sequence[EvaluationRecord]) -> Non
             continue
         if key.attempt_id not in attempts:
             refuse(f"It belongs to attempt row {key.attempt_id}, which is not of this run.", where)
+        if evaluation.finished_at is None and not read_stored_trials(connection, evaluation.id):
+            continue  # opened under a plan that was replaced before any call
         plan = attempts[key.attempt_id].plan
-        arms = {SEED_TAG: plan.seed_id, BEST_TAG: plan.best_id}
-        if plan.best_id == plan.seed_id:
-            del arms[SEED_TAG]
-        planned = (arms.get(key.tag), plan.num_trials, plan.base_seed, None)
+        planned = (_list_arms(plan).get(key.tag), plan.num_trials, plan.base_seed, None)
         stored = (key.candidate_id, key.num_trials, key.base_seed, key.subset)
         expect("candidate, num_trials, base_seed and subset", where, stored, planned)
     for attempt in history.committed:

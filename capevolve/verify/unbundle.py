@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
-from sqlalchemy import URL, Connection
+from sqlalchemy import Connection
 
 from capevolve.canonical import ALGORITHM
 from capevolve.errors import TamperError, UserError
 from capevolve.ledger import schema
-from capevolve.ledger.export import BATCH, insert_blob, insert_rows, new_ledger
+from capevolve.ledger.export import BATCH, insert_blob, insert_rows, new_ledger, open_copy
 from capevolve.ledger.runs import read_run
-from capevolve.ledger.store import open_ledger
 from capevolve.verify.bundle import MANIFEST, SEAL_LENGTH, Manifest, hash_start, render_copies
 from capevolve.verify.difference import expect, reading, refuse
 from capevolve.verify.run import Verified, verify_run
@@ -69,9 +68,8 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     except _DAMAGE as error:
         if _begins_like_a_zip(path):
             raise TamperError("The bundle is truncated or damaged.", where=str(path), fix=FIX) from error
-        raise UserError(
-            "The file is not a bundle.", where=str(path), fix="Name a run, or a bundle."
-        ) from error
+        what = "The file is not a bundle." if path.exists() else "There is no such file."
+        raise UserError(what, where=str(path), fix="Name a run, or a bundle.") from error
     with file:
         yield file
 
@@ -162,7 +160,7 @@ def _import(connection: Connection, file: zipfile.ZipFile, manifest: Manifest, p
 
 
 def _verify(place: Path, file: zipfile.ZipFile, manifest: Manifest, path: Path) -> Verified:
-    ledger = open_ledger(URL.create("sqlite", database=str(place)).render_as_string(), create=False)
+    ledger = open_copy(place)
     try:
         with ledger.read() as connection:
             with reading(f"{path}, member {MANIFEST}"):

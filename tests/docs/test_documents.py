@@ -62,8 +62,10 @@ def test_every_command_of_the_readme_works_in_order(tmp_path):
             assert json.loads(done.stdout)["split"] == "train"
         if words[1] == "run":
             assert "test delta" in done.stdout
+        if words[1] == "verify":
+            assert done.stdout.startswith("PASS")
     assert ran[:3] == ["init", "check", "run"]
-    assert "finalize" in ran
+    assert {"finalize", "verify", "export"} <= set(ran)
 
 
 def test_the_readmes_adapter_runs():
@@ -117,8 +119,9 @@ def test_every_link_between_documents_leads_somewhere():
 
 @pytest.mark.parametrize(
     "verb",
-    ["", "init", "check", "run", "evaluate", "finalize", "report", "status", "diff", "up", "down"],
-)
+    ["", "init", "check", "run", "evaluate", "finalize", "report", "status", "diff", "verify", "export",
+     "up", "down"],
+)  # fmt: skip
 def test_every_verb_explains_itself(verb):
     words = [verb] if verb else []
     done = subprocess.run([*CAPEVOLVE, *words, "--help"], capture_output=True, text=True, timeout=30)

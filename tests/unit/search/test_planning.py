@@ -14,7 +14,7 @@ from capevolve.ledger.proposals import ProposalRecord, finish_proposal, start_pr
 from capevolve.ledger.runs import read_run, read_split
 from capevolve.ledger.trials import Claim, TrialResult, claim_trials, record_results
 from capevolve.model import Reason, Scored, Unmeasured
-from capevolve.search.planning import plan_next, read_remaining
+from capevolve.search.planning import plan_next, read_remaining, read_remaining_for_final
 from capevolve.start import start_run
 
 MISSING = Unmeasured(Reason.INFRA, "down")
@@ -129,6 +129,15 @@ def test_what_remains_is_the_cap_less_what_was_spent_and_what_finalize_will_take
         _propose(run, 1, cost=1.0)
         # finalize: two candidates, four test tasks, two trials each
         assert read_remaining(run) == Remaining(calls=50 - 4 - 16, usd=10.0 - 1.0 - 1.0 - 16 * 0.25)
+
+
+def test_finalize_may_spend_what_was_set_aside_for_it_and_only_the_cap_on_money_can_stop_it(start):
+    with start(budget={"max_calls": 5, "max_usd": 10.0, "max_minutes": 0.0}).driven() as run:
+        _measure(run, [Scored(0.0)] * 4, cost=0.25)
+        _propose(run, 1, cost=1.0)
+        assert read_remaining_for_final(run) == Remaining(usd=8.0)
+    with start().driven() as run:
+        assert read_remaining_for_final(run) == Remaining()
 
 
 def test_interrupted_calls_are_spent_calls(start):

@@ -18,9 +18,11 @@ import pytest
 
 from capevolve.canonical import digest
 from capevolve.cli import main
+from capevolve.errors import TamperError
 from capevolve.evaluate import EvaluationRequest, evaluate
 from capevolve.ledger.store import Ledger, open_ledger
 from capevolve.report import write_projections
+from capevolve.report.agreement import check_projections
 from capevolve.runs import OpenRun, drive_run
 from capevolve.start import start_run
 from capevolve.verify import Verified, verify_run
@@ -120,6 +122,10 @@ class Copy:
         )  # fmt: skip
         return row
 
+    def drive(self, run_id: str) -> None:
+        """Drives another run of the project to its end."""
+        drive(self.root, run_id)
+
     def verify(self) -> Verified:
         ledger = self.open()
         try:
@@ -132,13 +138,19 @@ class Copy:
         return self.call(*words, "-p", self.root)
 
     def refused(self, *named: str) -> str:
-        """Verifies on the command line; it must fail with 3 and name all of this."""
-        said = self.said("verify")
-        assert said.code == 3, said
-        assert "PASS" not in said.out
-        missing = [word for word in named if word not in said.err]
-        assert not missing, f"{missing} not named in:\n{said.err}"
-        return said.err
+        """Verifies what `capevolve verify` does; it must be refused, and all of this be named."""
+        ledger = self.open()
+        try:
+            with pytest.raises(TamperError) as refusal:
+                with ledger.read() as connection:
+                    verify_run(connection, "r1")
+                check_projections(ledger, self.root, "r1", now=0.0)
+        finally:
+            ledger.close()
+        said = str(refusal.value)
+        missing = [word for word in named if word not in said]
+        assert not missing, f"{missing} not named in:\n{said}"
+        return said
 
 
 def _load_pilot() -> Any:
@@ -161,7 +173,7 @@ def write_project(root: Path, spec: dict[str, Any], files: dict[str, str]) -> Pa
     return root
 
 
-def drive(root: Path, *, to_the_end: bool) -> None:
+def drive(root: Path, run_id: str = "r1", *, to_the_end: bool = True) -> None:
     pilot = _load_pilot()
 
     async def go(run: OpenRun) -> None:
@@ -169,7 +181,7 @@ def drive(root: Path, *, to_the_end: bool) -> None:
         await evaluate(run, EvaluationRequest(started.record.seed_candidate, "train"))
         await (pilot.pilot(run) if to_the_end else pilot.search(run))
 
-    with drive_run(root, "r1") as run:
+    with drive_run(root, run_id) as run:
         asyncio.run(go(run))
         write_projections(run.ledger, run.root, run.id, now=0.0)
 

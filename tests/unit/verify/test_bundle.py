@@ -7,22 +7,31 @@ import json
 import random
 import shutil
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from capevolve.errors import TamperError, UserError
+from capevolve.ledger.store import open_ledger
 from capevolve.verify import bundle as bundles
-from capevolve.verify import verify_bundle
+from capevolve.verify import read_environment, verify_bundle, write_bundle
+
+
+@pytest.fixture(scope="session")
+def exported(templates, tmp_path_factory):
+    """The bundle of the finished run, made once."""
+    root = templates("finished", {}, {}, to_the_end=True)
+    ledger = open_ledger(f"sqlite:///{root}/.capevolve/ledger.db", create=False)
+    path = tmp_path_factory.mktemp("exported") / "run.zip"
+    with ledger.read() as connection:
+        write_bundle(connection, "r1", path, read_environment())
+    ledger.close()
+    return path
 
 
 @pytest.fixture
-def bundle(finished, tmp_path):
-    path = tmp_path / "run.capevolve.zip"
-    said = finished.said("export", "--bundle", path)
-    assert said.code == 0, said
-    assert said.out.split() == [str(path), f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"]
-    assert "train tasks with their content" in said.err
-    return path
+def bundle(exported, tmp_path):
+    return Path(shutil.copy(exported, tmp_path / "run.zip"))
 
 
 def read(path):
@@ -83,11 +92,22 @@ def test_a_bundle_passes_where_there_is_no_project(bundle, finished, call, tmp_p
     assert list(tmp_path.glob("*")) == [bundle]  # and nothing is left behind
 
 
-def test_the_same_rows_give_the_same_bytes(bundle, finished, tmp_path):
-    again = tmp_path / "again.zip"
-    assert finished.said("export", "r1", "--bundle", again).code == 0
-    assert again.read_bytes() == bundle.read_bytes()
-    assert finished.said("export", "r1", "--bundle", again).code == 0  # a bundle is replaced
+def test_export_says_where_the_bundle_is_its_digest_and_what_is_in_it(finished, tmp_path):
+    path = tmp_path / "out.zip"
+    said = finished.said("export", "--bundle", path)
+    assert said.code == 0, said
+    assert said.out.split() == [str(path), f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"]
+    assert "train tasks with their content" in said.err
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_the_same_rows_give_the_same_bytes(finished, tmp_path, monkeypatch):
+    environment = read_environment()  # asked once: somebody may be committing to this very tree
+    monkeypatch.setattr("capevolve.cli.verify.read_environment", lambda: environment)
+    first, again = tmp_path / "first.zip", tmp_path / "again.zip"
+    for path in (first, again, first):  # a bundle is replaced
+        assert finished.said("export", "r1", "--bundle", path).code == 0
+    assert again.read_bytes() == first.read_bytes()
 
 
 def test_a_bundle_holds_rows_files_environment_and_a_manifest(bundle, finished):
@@ -165,21 +185,16 @@ def test_secrets_are_left_out_and_the_bundle_still_verifies(finished, call, tmp_
 
 
 def test_looks_of_other_runs_are_counted_again_from_a_bundle(finished, call, tmp_path):
-    """Another run's look at this test set came first: without its row, the count would be another one."""
-    columns = "number, plan, plan_digest, test_digest, test_ids_digest, opened_at"
-    finished.edit("UPDATE attempts SET id = 2, look = 2")
-    finished.edit(
-        f"INSERT INTO attempts (id, run_id, look, state, {columns}) "
-        f"SELECT 1, 'r0', 1, 'superseded', {columns} FROM attempts WHERE id = 2"
-    )
-    finished.edit("UPDATE evaluations SET attempt_id = 2 WHERE attempt_id = 1")
+    """Another run looked at this test set first: without its attempt the count would be another one."""
+    finished.drive("r2")
     path = tmp_path / "looks.zip"
-    assert finished.said("export", "--bundle", path).code == 0
+    assert finished.said("export", "r2", "--bundle", path).code == 0
     rows = [json.loads(line) for line in read(path)["tables/attempts.jsonl"].splitlines()]
-    assert [(row["run_id"], row["look"]) for row in rows] == [("r0", 1), ("r1", 2)]
-    said = named(call, path, "table attempts, run r1, attempt 1")
-    assert "look is 2, should be 1" in said  # that is what the chain says: the edit is named by both doors
-    assert said.replace(str(path), "") == finished.said("verify").err
+    assert [(row["run_id"], row["look"]) for row in rows] == [("r1", 1), ("r2", 2)]
+    assert {json.loads(line)["id"] for line in read(path)["tables/runs.jsonl"].splitlines()} == {"r2"}
+    assert call("verify", path).code == 0
+    edit_rows(path, "attempts", lambda rows: rows[1:])
+    named(call, path, "table attempts, run r2, attempt 1", "look, counted over all runs is 2, should be 1")
 
 
 # --- damage and edits -----------------------------------------------------------------------------
@@ -324,6 +339,22 @@ def test_a_spec_called_redacted_is_never_passed_over_in_silence(bundle, call):
     assert "not checked: Values of proposer.env" in said.out
 
 
-def test_a_bundle_is_refused_by_the_library_with_the_same_words(tmp_path):
-    with pytest.raises(UserError, match="not a bundle"):
+def test_a_file_that_is_not_there_is_not_taken_for_a_run(call, tmp_path):
+    named(call, tmp_path / "nothing.zip", "no such file", code=2)
+    with pytest.raises(UserError, match="no such file"):
         verify_bundle(tmp_path / "nothing")
+
+
+@pytest.mark.both_ledgers
+def test_a_run_in_either_ledger_passes_and_so_does_its_bundle(
+    make_project, complete, backend, call, tmp_path
+):
+    """The digests that were sealed on PostgreSQL are those of the rows in the bundle's SQLite."""
+    project = make_project(spec={"evaluation": {"num_trials": 2, "concurrency": 2, "retries": 0}})
+    complete(project)
+    assert call("verify", "-p", project.root).code == 0
+    path = tmp_path / f"{backend}.zip"
+    assert call("export", "-p", project.root, "--bundle", path).code == 0
+    said = call("verify", path)
+    assert said.code == 0, said
+    assert "not checked" not in said.out

@@ -36,7 +36,7 @@ def test_an_edited_reason_is_named(finished):
     where = edit_trial(finished, "reason", "timeout", trial=1, state="unmeasured")
     finished.refused(where, "no longer matches")
     finished.edit("UPDATE trials SET reason = 'boredom' WHERE state = 'unmeasured'")
-    finished.refused("table trials", "'boredom'")
+    finished.refused("table trials", '"boredom"')
 
 
 def test_a_reason_beside_a_reward_is_named(finished):

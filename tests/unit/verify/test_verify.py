@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 import pytest
@@ -43,6 +44,20 @@ def test_a_run_can_be_named_and_an_unknown_one_is_no_tampering(finished):
     with ledger.read() as connection, pytest.raises(LedgerError):
         verify_run(connection, "r9")
     ledger.close()
+
+
+def test_a_difference_ends_in_exit_code_3_and_is_told_on_standard_error(finished):
+    finished.edit("UPDATE trials SET seed = 99 WHERE seed = 12")
+    said = finished.said("verify")
+    assert said.code == 3
+    assert said.out == ""
+    assert said.err.startswith("capevolve: seed is 99, should be 12.\n  where: table trials, evaluation ")
+    assert "next:" in said.err
+    (finished.folder / "final.json").write_text("{}")
+    finished.edit("UPDATE trials SET seed = 12 WHERE seed = 99")
+    said = finished.said("verify")
+    assert said.code == 3
+    assert "final.json" in said.err
 
 
 def test_a_run_that_is_not_finalized_verifies_what_there_is_and_says_so(searched):
@@ -97,6 +112,57 @@ def test_an_interrupted_finalize_passes_and_is_no_result(searched, monkeypatch, 
     assert "the numbers of 1 result" in said.out
     if state == "scoring":
         assert searched.value("SELECT sum(interrupted) FROM trials") > 0
+
+
+def test_a_plan_that_was_replaced_before_any_call_leaves_nothing_that_bars_the_commit(copy_of, monkeypatch):
+    run = copy_of("one-step", {"search": {"max_iterations": 1}}, to_the_end=False)
+
+    class PowerCutError(Exception):
+        pass
+
+    def cut(name):
+        if name == "evaluate.opened":
+            raise PowerCutError
+
+    monkeypatch.setattr(failpoints, "hook", cut)
+    with drive_run(run.root, "r1") as opened, pytest.raises(PowerCutError):
+        asyncio.run(finalize(opened))
+    monkeypatch.setattr(failpoints, "hook", None)
+    assert run.verify().committed is False
+    spec = json.loads((run.root / "capevolve.yaml").read_text())
+    (run.root / "capevolve.yaml").write_text(json.dumps({**spec, "search": {"max_iterations": 3}}))
+    run.drive("r1")  # the search goes on and finds a better candidate
+    assert run.rows("SELECT kind FROM seal_events ORDER BY seq") == [
+        ("opened",),
+        ("replanned",),
+        ("committed",),
+    ]
+    assert run.value("SELECT count(*) FROM evaluations WHERE split = 'test' AND finished_at IS NULL") == 1
+    assert run.verify().committed
+
+
+def test_no_test_id_is_shown_while_an_attempt_is_open(searched, monkeypatch):
+    class PowerCutError(Exception):
+        pass
+
+    def cut(name):
+        if name == "seal.scored":
+            raise PowerCutError
+
+    monkeypatch.setattr(failpoints, "hook", cut)
+    with drive_run(searched.root, "r1") as run, pytest.raises(PowerCutError):
+        asyncio.run(finalize(run))
+    monkeypatch.setattr(failpoints, "hook", None)
+    evaluation, task = searched.test_trial()
+    where = f"evaluation_id = {evaluation} AND task_id = '{task}' AND trial = 0"
+    position = searched.value("SELECT position FROM split_tasks WHERE task_id = ?", task)
+    for statement, named in (
+        (f"UPDATE trials SET seed = 5 WHERE {where}", "seed is 5"),
+        (f"DELETE FROM trials WHERE {where}", "is missing"),
+    ):
+        searched.edit(statement)
+        said = searched.refused(f"table trials, evaluation {evaluation}, position {position}, trial 0", named)
+        assert task not in said
 
 
 def test_a_run_that_only_began_passes(searched):
