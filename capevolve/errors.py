@@ -58,6 +58,10 @@ class AdapterError(UserError):
     """The adapter is missing, cannot be loaded or breaks its contract."""
 
 
+class CandidateError(AdapterError):
+    """The adapter cannot make a candidate live: it is the candidate that is broken."""
+
+
 class SplitError(UserError):
     """The tasks cannot be split as asked."""
 

@@ -25,7 +25,7 @@ from capevolve.adapters.surroundings import Surroundings, die_with, explain_deat
 from capevolve.adapters.threaded import Settler, serve_threaded
 from capevolve.adapters.trial import describe_error, place_of_error, tail_of_traceback
 from capevolve.adapters.wire import Failed, Listed, Loaded, Open, Ready
-from capevolve.errors import AdapterError
+from capevolve.errors import AdapterError, CandidateError
 
 _LISTED_AT_ONCE = 2_000_000  # characters of content in one message
 
@@ -41,7 +41,7 @@ def main(fd: int) -> None:
     try:
         _Host(order, channel, inbox).serve()
     except AdapterError as error:
-        channel.send(Failed(error.what, error.where, error.fix))
+        channel.send(Failed(error.what, error.where, error.fix, isinstance(error, CandidateError)))
 
 
 def _receive_order(channel: Channel) -> Open:
@@ -78,7 +78,7 @@ class _Host:
             return
         with self._blame("fails in tasks()"):
             tasks, _ = read_tasks(loaded.instance, self._settler.settle)
-        with self._blame("cannot make the candidate live"):
+        with self._blame("cannot make the candidate live", CandidateError):
             ctx = self._enter_live(loaded.instance, candidate)
         surroundings.restore()
         bench = Bench(
@@ -149,7 +149,7 @@ class _Host:
         return self._settler.settle(value) if isinstance(value, Awaitable) else value
 
     @contextmanager
-    def _blame(self, what: str) -> Iterator[None]:
+    def _blame(self, what: str, kind: type[AdapterError] = AdapterError) -> Iterator[None]:
         """Turns whatever user code raises into an `AdapterError` that shows where."""
         target = self._order.target
         try:
@@ -157,7 +157,7 @@ class _Host:
         except AdapterError:
             raise
         except BaseException as error:
-            raise AdapterError(
+            raise kind(
                 f"the adapter {target} {what}: {describe_error(error, 'it')}\n{tail_of_traceback(error)}",
                 where=place_of_error(error) or str(self._root / target.partition(":")[0]),
                 fix="mend the adapter and run again",

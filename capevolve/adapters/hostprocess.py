@@ -65,6 +65,7 @@ class HostProcess(asyncio.Protocol):
         self._tail = bytearray()
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
+        self._ours: socket.socket | None = None
         self._output = -1
         self._pidfd = -1
         self._hung_up = asyncio.Event()
@@ -114,6 +115,7 @@ class HostProcess(asyncio.Protocol):
             theirs.close()
             os.close(writing)
         ours.setblocking(False)
+        self._ours = ours
         loop = asyncio.get_running_loop()
         loop.add_reader(reading, self._drain)
         self._watch_exit(loop)
@@ -165,7 +167,19 @@ class HostProcess(asyncio.Protocol):
             self._listener.hear(messages)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
+        self._hear_last_words()
         self._hung_up.set()
+
+    def _hear_last_words(self) -> None:
+        """Reads what a dead host still said: asyncio drops it when a write to that host fails first."""
+        while self._ours is not None:
+            try:
+                data = self._ours.recv(65_536)
+            except OSError:
+                break
+            if not data:
+                break
+            self.data_received(data)
 
     def _environment(self) -> dict[str, str]:
         own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", HOST_VARIABLE: self._marker}

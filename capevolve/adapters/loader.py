@@ -20,6 +20,7 @@ from typing import Any
 
 import capevolve
 from capevolve.adapters.contract import Adapter
+from capevolve.adapters.imports import find_imports
 from capevolve.adapters.late import keep_modules
 from capevolve.adapters.records import AdapterFacts
 from capevolve.canonical import digest, digest_bytes
@@ -91,7 +92,11 @@ def load_adapter(root: Path, target: str, candidate_dir: Path | None = None) -> 
 
 
 def describe_adapter(loaded: LoadedAdapter, root: Path) -> AdapterFacts:
-    """Returns the facts of an adapter, with a digest of each of the user's modules loaded so far."""
+    """Returns the facts of an adapter, with a digest of each of the user's modules.
+
+    Those loaded so far, and those that an `import` anywhere in them names: a scorer may be imported only
+    when it is first called. A name that is computed (`importlib.import_module(x)`) is not followed.
+    """
     top = root.resolve()
     files: dict[str, str] = {_relative(loaded.file, top): digest_bytes(loaded.file.read_bytes())}
     for module in list(sys.modules.values()):
@@ -100,6 +105,9 @@ def describe_adapter(loaded: LoadedAdapter, root: Path) -> AdapterFacts:
             continue
         path = Path(source).resolve()
         if _is_users(path, top) and path.is_file():
+            files[_relative(path, top)] = digest_bytes(path.read_bytes())
+    for path in find_imports([top / name for name in files], [loaded.file.parent, top]):
+        if _is_users(path, top):
             files[_relative(path, top)] = digest_bytes(path.read_bytes())
     kind = type(loaded.instance).__name__
     rows = tuple(sorted(files.items()))

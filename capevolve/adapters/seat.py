@@ -26,7 +26,7 @@ from capevolve.adapters.wire import (
     Run,
     Stuck,
 )
-from capevolve.errors import AdapterError
+from capevolve.errors import AdapterError, CandidateError
 from capevolve.model import Outcome, Reason, Unmeasured
 
 QUIET_S = 0.1
@@ -206,7 +206,8 @@ class Seat:
             self.recall()
         elif isinstance(message, Failed):
             self._expected = True
-            self._desk.fail(AdapterError(message.what, where=message.where, fix=message.fix))
+            kind = CandidateError if message.candidate else AdapterError
+            self._desk.fail(kind(message.what, where=message.where, fix=message.fix))
 
     def see_end(self, code: int) -> None:
         """Takes the host's exit: answers for what ran, hands back what did not."""

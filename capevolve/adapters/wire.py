@@ -109,11 +109,12 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Host to pool: the adapter breaks its contract; no trial can be run with it."""
+    """Host to pool: the adapter breaks its contract, or cannot use the `candidate`; no trial can be run."""
 
     what: str
     where: str | None
     fix: str | None
+    candidate: bool = False
 
 
 Message = (
@@ -244,7 +245,7 @@ _PACK: dict[type, tuple[str, Callable[[Any], list[Any]]]] = {
     Stuck: ("stuck", lambda m: _pack_reply(m.reply)),
     Returned: ("returned", lambda m: [m.keys]),
     Listed: ("listed", _pack_listed),
-    Failed: ("failed", lambda m: [m.what, m.where, m.fix]),
+    Failed: ("failed", lambda m: [m.what, m.where, m.fix, m.candidate]),
 }
 
 _UNPACK: dict[str, Callable[[Sequence[Any]], Message]] = {

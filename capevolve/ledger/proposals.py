@@ -89,6 +89,16 @@ def finish_proposal(connection: Connection, run_id: str, proposal: ProposalRecor
     )
 
 
+def invalidate_proposal(connection: Connection, run_id: str, iteration: int, detail: str) -> None:
+    """Notes that a proposed candidate turned out unfit before it could be judged."""
+    table = schema.proposals
+    connection.execute(
+        update(table)
+        .where(table.c.run_id == run_id, table.c.iteration == iteration, table.c.status == "proposed")
+        .values(status="invalid", candidate_id=None, detail=detail)
+    )
+
+
 def read_proposals(connection: Connection, run_id: str) -> tuple[ProposalRecord, ...]:
     """The proposals of a run in order of iteration."""
     table = schema.proposals

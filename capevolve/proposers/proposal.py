@@ -24,6 +24,7 @@ from capevolve.ledger.proposals import (
     charge_proposal,
     find_proposal,
     finish_proposal,
+    invalidate_proposal,
     read_proposals,
     start_proposal,
 )
@@ -52,6 +53,13 @@ def load_proposer(root: Path, spec: ProjectSpec) -> Proposer:
     if isinstance(chosen, CommandProposerSpec):
         return CommandProposer(chosen.argv(), root, chosen.timeout_s, chosen.env)
     return load_script(root / chosen.file)
+
+
+def discard_proposal(run: OpenRun, iteration: int, reason: str) -> None:
+    """Marks a proposal invalid whose candidate cannot be made live: it costs its iteration, not the run."""
+    with run.ledger.write() as connection:
+        check_lease(connection, run.driver)
+        invalidate_proposal(connection, run.id, iteration, clean_text(reason))
 
 
 def derive_seed(base_seed: int, iteration: int) -> int:

@@ -9,8 +9,8 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 
 from capevolve.canonical import short
-from capevolve.errors import BudgetExhaustedError, LedgerError, OutsideError
-from capevolve.proposers.proposal import load_proposer
+from capevolve.errors import BudgetExhaustedError, CandidateError, LedgerError, OutsideError
+from capevolve.proposers.proposal import discard_proposal, load_proposer
 from capevolve.runs import OpenRun, RunRef, drive_run, end_run
 from capevolve.search.planning import plan_next
 from capevolve_flows.naming import name_run, resolve_run_id
@@ -71,6 +71,9 @@ async def _iterate(run: OpenRun, iteration: int, parent_id: str) -> str | None:
     )
     if measured.exhausted is not None:
         return measured.exhausted
+    if measured.invalid is not None:
+        discard_proposal(run, iteration, measured.invalid)
+        return None
     # The state is the badge; asking for its result raises what failed. Prefect types it as not awaitable.
     state: State[Judged] = await gate(ref, iteration, return_state=True)  # type: ignore[misc]
     await state.aresult()
@@ -78,6 +81,10 @@ async def _iterate(run: OpenRun, iteration: int, parent_id: str) -> str | None:
 
 
 def _require_measured(baseline: Evaluated) -> None:
+    if baseline.invalid is not None:
+        raise CandidateError(
+            baseline.invalid, where="the seed candidate", fix="`capevolve check` shows what fails."
+        )
     if baseline.exhausted is not None:
         raise BudgetExhaustedError(
             f"There is no baseline: {baseline.exhausted}",

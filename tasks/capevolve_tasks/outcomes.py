@@ -20,6 +20,7 @@ class Evaluated:
 
     Attributes:
         exhausted: The cap that stopped it; None when it is finished. What was measured is kept.
+        invalid: Why the candidate cannot be evaluated at all: the adapter cannot make it live.
     """
 
     candidate_id: str
@@ -29,6 +30,7 @@ class Evaluated:
     n_scored: int
     n_tasks: int
     exhausted: str | None = None
+    invalid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

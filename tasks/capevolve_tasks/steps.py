@@ -14,7 +14,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed
 from prefect.tasks import exponential_backoff
 
-from capevolve.errors import BudgetExhaustedError, OutsideError
+from capevolve.errors import BudgetExhaustedError, CandidateError, OutsideError
 from capevolve.evaluate import EvaluationRequest
 from capevolve.evaluate import evaluate as evaluate_candidate
 from capevolve.finalize import conclude
@@ -100,7 +100,7 @@ async def evaluate(
     key = artifact_key("progress", ref.run_id, label, split)
     with opened(ref) as run:
         request = EvaluationRequest(candidate_id, split)
-        exhausted = None
+        exhausted, invalid = None, None
         async with progress_artifact(key, f"{label} on {split}") as note:
             try:
                 measurement = await evaluate_candidate(
@@ -108,9 +108,11 @@ async def evaluate(
                 )
             except BudgetExhaustedError as error:
                 exhausted = error.what
-        if exhausted is not None:
-            get_run_logger().warning(exhausted)
-            return Evaluated(candidate_id, split, None, None, 0, 0, exhausted)
+            except CandidateError as error:
+                invalid = error.what
+        if exhausted is not None or invalid is not None:
+            get_run_logger().warning(exhausted or invalid)
+            return Evaluated(candidate_id, split, None, None, 0, 0, exhausted, invalid)
     summary = summarize(measurement)
     get_run_logger().info(
         "%s on %s: mean %s, SE %s, %d of %d tasks",

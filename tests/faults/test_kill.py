@@ -10,7 +10,7 @@ import time
 import pytest
 
 STEPS = (
-    "start.listed", "start.inserted", "start.frozen",
+    "lease.read", "start.listed", "start.inserted", "start.frozen",
     "evaluate.opened", "evaluate.before_commit", "evaluate.after_commit", "evaluate.executed",
     "evaluate.finished",
     "propose.started", "propose.edited", "propose.finished",

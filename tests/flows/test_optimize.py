@@ -16,12 +16,42 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from prefect.client.schemas.sorting import TaskRunSort
 
-from capevolve.errors import BudgetExhaustedError, LeaseHeldError, OutsideError, TestSealError, UserError
+from capevolve.errors import (
+    BudgetExhaustedError,
+    CandidateError,
+    LeaseHeldError,
+    OutsideError,
+    TestSealError,
+    UserError,
+)
+from capevolve.ledger.proposals import read_proposals, read_verdicts
 from capevolve.ledger.runs import read_run
+from capevolve.verify import verify_run
 from capevolve_flows.finalize_run import finalize
 from capevolve_flows.optimize import optimize
 from capevolve_tasks import evaluate as evaluate_task
 
+LIVE_ADAPTER = """
+from contextlib import contextmanager
+from capevolve import Adapter as Base, Rollout, Score, Task
+
+class Adapter(Base):
+    def tasks(self, split):
+        return [Task(id=f"t{i}", input=i) for i in range(12)]
+
+    @contextmanager
+    def live(self, candidate_dir):
+        text = (candidate_dir / "prompt.md").read_text()
+        if "BROKEN" in text:
+            raise ValueError("the format is broken")
+        yield text
+
+    def run_target(self, task, ctx, *, seed):
+        return Rollout(task_id=task.id, output=ctx)
+
+    def score(self, task, rollout):
+        return Score(task_id=task.id, reward=float("MARK" in rollout.output))
+"""
 BROKEN_TARGET = """
 from capevolve import Rollout, Score, Task
 
@@ -232,3 +262,26 @@ def test_a_baseline_of_which_nothing_was_measured_is_no_baseline(make_project):
     with pytest.raises(OutsideError, match="Nothing of the baseline was measured"):
         run_flow(project)
     assert not list((project.root / ".capevolve").rglob("final.json"))
+
+
+def test_a_proposal_that_cannot_be_made_live_costs_its_iteration_and_not_the_run(make_project):
+    adapter = LIVE_ADAPTER
+    edits = [
+        {"summary": "breaks the format", "edits": {"prompt.md": "BROKEN MARK"}},
+        {"summary": "adds the mark", "edits": {"prompt.md": "MARK"}},
+    ]
+    project = make_project(adapter, edits=edits)
+    run_flow(project)
+    with project.driven("r1") as run, run.ledger.read() as connection:
+        first, second = read_proposals(connection, "r1")
+        (verdict,) = read_verdicts(connection, "r1")
+        verify_run(connection, "r1")
+    assert (first.status, first.candidate_id) == ("invalid", None)
+    assert "the format is broken" in first.detail
+    assert (second.status, verdict.iteration, verdict.verdict.decision) == ("proposed", 2, "accept")
+
+
+def test_a_seed_candidate_that_cannot_be_made_live_stops_the_run_and_says_why(make_project):
+    project = make_project(LIVE_ADAPTER, seed={"prompt.md": "BROKEN"})
+    with pytest.raises(CandidateError, match="the format is broken"):
+        run_flow(project)

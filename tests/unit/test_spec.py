@@ -90,7 +90,7 @@ class TestDefaults:
                 "retry_wait_s": 0.5,
                 "base_seed": None,
                 "trials_per_host": None,
-                "max_interruptions": 2,
+                "max_interruptions": 5,
             },
             "gate": {"mode": "paired", "k_se": 1.0, "threshold": 0.0, "min_coverage": 0.6},
             "proposer": None,
