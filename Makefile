@@ -9,7 +9,7 @@ demo: $(VENV)/.installed
 	$(BIN)/capevolve run examples/tables
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -37,7 +37,8 @@ def check_splits(
         TamperError: A task is elsewhere, or is another one, than the seed and the settings say.
     """
     _check_gone(tasks, history)
-    plan, problem = _draw_again(tasks, _settings(spec, tasks))
+    with reading(name_row("split_tasks", run=run_id)):
+        plan, problem = _draw_again(tasks, _settings(spec, tasks))
     if plan is not None:
         _compare_rows(run_id, plan, tasks, history)
     for frozen in tasks:

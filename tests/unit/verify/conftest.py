@@ -41,7 +41,7 @@ class Adapter(Base):
         skill = int((ctx / "prompt.md").read_text())
         draw = int(hashlib.sha256(f"9 {task.id} {seed}".encode()).hexdigest(), 16) % 100
         error = "the network was down" if draw < 8 else None
-        return Rollout(task_id=task.id, output=min(100, draw // 2 + skill), error=error, cost_usd=0.01)
+        return Rollout(task_id=task.id, output=20 + draw * skill // 60, error=error, cost_usd=0.01)
 
     def score(self, task, rollout):
         return Score(task_id=task.id, reward=rollout.output / 100, feedback="higher is better")

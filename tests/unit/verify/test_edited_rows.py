@@ -136,6 +136,20 @@ def test_an_edited_evaluation_is_named(finished, column, value):
     finished.refused(f"table evaluations, evaluation {evaluation}")
 
 
+@pytest.mark.parametrize(("column", "value"), [("num_trials", 3), ("tag", "FINAL_2"), ("candidate_id", None)])
+def test_an_evaluation_of_test_with_a_digest_made_to_match_is_not_covered_by_the_plan(
+    finished, column, value
+):
+    evaluation, _ = finished.test_trial()
+    value = value or finished.value("SELECT candidate_id FROM proposals WHERE iteration = 2")
+    finished.edit(f"UPDATE evaluations SET {column} = ? WHERE id = ?", value, evaluation)
+    columns = "run_id, candidate_id, split, num_trials, base_seed, tag, subset, attempt_id"
+    (key,) = finished.rows(f"SELECT {columns} FROM evaluations WHERE id = ?", evaluation)
+    finished.edit("UPDATE evaluations SET digest = ? WHERE id = ?", digest(key), evaluation)
+    where = f"table evaluations, evaluation {evaluation}"
+    finished.refused(where, "candidate, num_trials, base_seed and subset")
+
+
 def test_a_deleted_evaluation_is_named(finished):
     for split in ("train", "val", "test"):
         evaluation, _ = finished.test_trial(split=split)
@@ -186,6 +200,13 @@ def test_edited_settings_of_a_gate_are_named(finished):
 def test_any_other_edited_column_of_a_verdict_is_named(finished, column, value):
     finished.edit(f"UPDATE verdicts SET {column} = ? WHERE iteration = 2", value)
     finished.refused("table verdicts", "iteration 2")
+
+
+@pytest.mark.parametrize("column", ["candidate_evaluation", "incumbent_evaluation"])
+def test_a_verdict_that_rests_on_another_evaluation_is_named(finished, column):
+    was = finished.value(f"SELECT {column} FROM verdicts WHERE iteration = 2")
+    finished.edit(f"UPDATE verdicts SET {column} = 1 WHERE iteration = 2")
+    finished.refused("iteration 2", f"the evaluation it rests on is 1, should be {was}")
 
 
 def test_an_edited_parent_is_named_with_both_values(finished):
@@ -332,7 +353,7 @@ def test_an_edited_or_deleted_file_of_a_candidate_is_named(finished):
 
 def test_an_edited_plan_is_named_even_with_its_digest(finished):
     finished.edit_json("attempts", "plan", "1", lambda p: p.update(num_trials=1))
-    finished.refused("table attempts, run r1, attempt 1", "plan")
+    finished.refused("table attempts, run r1, attempt 1", "plan: its digest is")
     finished.edit(
         "UPDATE attempts SET plan_digest = ?", digest(json.loads(finished.value("SELECT plan FROM attempts")))
     )
@@ -348,6 +369,27 @@ def test_an_edited_plan_is_named_even_with_its_digest(finished):
 def test_an_edited_attempt_is_named(finished, column, value):
     finished.edit(f"UPDATE attempts SET {column} = ?", value)
     finished.refused("table attempts, run r1, attempt 1")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "named"),
+    [("look", 2, "look is 2, should be 1"), ("override_reason", "x", 'override_reason is "x", should be null'),
+     ("state", "open", 'state is "open", should be "committed"')],
+)  # fmt: skip
+def test_what_the_chain_says_of_an_attempt_is_told_beside_what_its_row_says(finished, column, value, named):
+    finished.edit(f"UPDATE attempts SET {column} = ?", value)
+    finished.refused(named)
+
+
+def test_a_look_that_a_forged_attempt_of_another_run_would_explain_contradicts_the_chain(finished):
+    columns = "number, plan, plan_digest, test_digest, test_ids_digest, opened_at"
+    finished.edit("UPDATE attempts SET id = 2, look = 2")
+    finished.edit("UPDATE evaluations SET attempt_id = 2 WHERE attempt_id = 1")
+    finished.edit(
+        f"INSERT INTO attempts (id, run_id, look, state, {columns}) "
+        f"SELECT 1, 'r0', 1, 'superseded', {columns} FROM attempts WHERE id = 2"
+    )
+    finished.refused("table attempts, run r1, attempt 1", "look is 2, should be 1")
 
 
 def test_an_edited_number_of_the_result_is_named(finished):
@@ -426,6 +468,44 @@ def test_an_edited_reward_with_its_result_and_file_recomputed_is_still_caught(fi
     raise_a_reward(finished)
     recompute_result(finished)
     finished.refused("table attempts, run r1, attempt 1", "result: its digest")
+
+
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        (lambda r: r["test"].update(reward=0.987), "test.reward is 0.987"),
+        (lambda r: r["test_baseline"].update(n_scored=1), "test_baseline.n_scored is 1, should be 5"),
+        (lambda r: r["test"]["pass_k"].pop("2"), "test.pass_k.2"),
+        (lambda r: r["test_delta"].update(delta=0.9), "test_delta.delta is 0.9"),
+        (lambda r: r["test_delta"].update(ci95=[0.1, 0.2]), "test_delta.ci95.0 is 0.1"),
+        (lambda r: r["test_delta"].update(improved=4), "test_delta.improved is 4, should be 5"),
+        (lambda r: r["test_delta"]["p_sign_flip"].update(value=0.5), "test_delta.p_sign_flip.value is 0.5"),
+        (lambda r: r.update(best_id="sha256:0"), 'best_id is "sha256:0"'),
+        (lambda r: r.update(kind="fit_metric"), 'kind is "fit_metric", should be "held_out"'),
+        (lambda r: r.update(test_looks=7), "test_looks is 7, should be 1"),
+        (lambda r: r["seal"].update(looks=7), "seal.looks is 7, should be 1 to 1"),
+        (lambda r: r["seal"].update(interrupted_trials=3), "seal.interrupted_trials is 3, should be 0"),
+        (lambda r: r["seal"].update(chain_head="sha256:0"), 'seal.chain_head is "sha256:0"'),
+        (lambda r: r.update(schema_version=2), "cannot be read"),
+    ],
+)
+def test_a_result_that_was_forged_with_its_commit_is_not_what_the_trials_say(finished, edit, named):
+    finished.edit_json("attempts", "result", "1", edit)
+    text = finished.value("SELECT result FROM attempts")
+    finished.relink(lambda payload: payload.update(result=digest(text)))
+    finished.refused("table attempts, run r1, attempt 1", named)
+
+
+def test_without_sealed_digests_a_reward_is_caught_by_what_rests_on_it(finished):
+    finished.relink(lambda payload: payload.pop("evidence"))
+    evaluation, task = finished.test_trial(split="val")
+    where = TEST_ROW.format(evaluation, task, 0)
+    was = finished.value(f"SELECT reward FROM trials WHERE {where}")
+    finished.edit(f"UPDATE trials SET reward = 0.999 WHERE {where}")
+    finished.refused("table verdicts, run r1, iteration 1", "payload: ")
+    finished.edit(f"UPDATE trials SET reward = ? WHERE {where}", was)
+    raise_a_reward(finished)
+    finished.refused("table attempts, run r1, attempt 1", "result: test")
 
 
 def test_with_the_chain_forged_as_well_the_sealed_digests_still_name_the_trial(finished):

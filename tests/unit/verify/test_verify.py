@@ -163,6 +163,9 @@ def test_no_test_id_is_shown_while_an_attempt_is_open(searched, monkeypatch):
         searched.edit(statement)
         said = searched.refused(f"table trials, evaluation {evaluation}, position {position}, trial 0", named)
         assert task not in said
+    searched.edit("UPDATE split_tasks SET digest = 'sha256:0' WHERE task_id = ?", task)
+    said = searched.refused(f"table split_tasks, run r1, position {position}", 'digest is "sha256:0"')
+    assert task not in said
 
 
 def test_a_run_that_only_began_passes(searched):
