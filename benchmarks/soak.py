@@ -1,6 +1,6 @@
 """Kills a run at random instants, many times, and reruns each to its end. One command, any number.
 
-    python benchmarks/soak.py --kills 1000
+python benchmarks/soak.py --kills 1000
 """
 
 from __future__ import annotations

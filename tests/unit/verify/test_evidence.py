@@ -47,6 +47,10 @@ def test_other_runs_and_what_can_still_change_are_not_covered(searched):
         "claimed_at) VALUES (?, ?, 5, 16, 'claimed', 1, 1, 1, 0, 1.0)",
         evaluation, task,
     )  # fmt: skip
+    searched.edit(
+        "INSERT INTO proposals (run_id, iteration, parent_id, status, summary, detail, calls, started_at) "
+        "VALUES ('r1', 4, 'x', 'started', '', '', 1, 1.0)"
+    )
     searched.edit("UPDATE runs SET status = 'stopped', stop_reason = 'x', spec = '{}'")
     searched.edit("UPDATE evaluations SET session = session + 1")
     assert digests(searched) == before
