@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from capevolve.canonical import canonical_json
 from capevolve.ledger.evidence import MARK_LENGTH, RunDigests, digest_run, parse_payload
+from capevolve.ledger.store import open_ledger
+from capevolve.verify import verify_run
 
 
 def digests(run, run_id="r1"):
@@ -103,3 +108,16 @@ def test_marks_only_locate_and_the_digest_proves():
     collision = RunDigests({("verdicts", "1"): "a" * MARK_LENGTH + "b" * 56})
     assert sealed.find_edited(collision) is None
     assert not sealed.agrees(collision)
+
+
+def test_the_digests_of_an_old_ledger_are_computed_as_they_were_then(tmp_path):
+    """A change of what is covered must be a new version: nothing sealed may turn into tampering."""
+    dump = Path(__file__).parents[1] / "ledger" / "old" / "ledger-v1.sql"
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+        connection.executescript(dump.read_text())
+    ledger = open_ledger(f"sqlite:///{tmp_path}/ledger.db", create=False)
+    with ledger.read() as connection:
+        verified = verify_run(connection, "old-1")
+    ledger.close()
+    assert verified.committed
+    assert not any("digests" in sentence for sentence in verified.unchecked)
