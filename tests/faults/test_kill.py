@@ -27,6 +27,7 @@ def test_the_list_of_steps_is_complete(undisturbed):
     assert set(steps) == set(STEPS)
 
 
+@pytest.mark.both_ledgers
 @pytest.mark.parametrize("step", STEPS)
 def test_a_kill_at_the_first_and_at_a_late_pass_of_a_step_changes_nothing(project, undisturbed, step):
     outcome, steps, _ = undisturbed
@@ -52,6 +53,7 @@ def test_three_kills_deep_a_recovery_from_a_recovery_still_ends_the_same(project
     assert ended.numbers["test"] == outcome.numbers["test"]
 
 
+@pytest.mark.both_ledgers
 @pytest.mark.timeout(60 + 20 * RANDOM_KILLS)
 def test_kills_at_random_instants_change_nothing(project, undisturbed):
     outcome, _, seconds = undisturbed

@@ -78,6 +78,7 @@ def answers(port: int, timeout_s: float) -> bool:
 def end(server: ProcessMark) -> None:
     """Ends a server: SIGTERM, SIGKILL after `STOP_GRACE_S`; what is left below it is killed at once."""
     if not is_running(server):
+        _reap(server.pid)
         return
     tree = [server]
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -100,6 +101,8 @@ def _wait_for_end(marks: Sequence[ProcessMark], timeout_s: float) -> None:
         for mark in marks:
             _reap(mark.pid)
         if not any(is_alive(mark) for mark in marks):
+            for mark in marks:
+                _reap(mark.pid)  # it may have ended since the look above
             return
         time.sleep(0.02)
 
