@@ -18,6 +18,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
 
 
+@pytest.fixture(autouse=True)
+def collect_sockets() -> Iterator[None]:
+    """Collects them after each flow test, while their warning is ignored."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def prefect_harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     home = tmp_path_factory.mktemp("prefect-home")
