@@ -46,9 +46,8 @@ def show_status(project: Path, run: str | None, *, as_json: bool) -> None:
 def show_report(project: Path, run: str | None, *, as_json: bool) -> None:
     """Writes the projections again and shows the report."""
     with found_run(project, run) as found:
-        now = time.time()
-        facts = read_facts(found.ledger, found.run_id, now=now)
-        written = write_projections(found.ledger, found.loaded.root, found.run_id, now=now)
+        written = write_projections(found.ledger, found.loaded.root, found.run_id, now=time.time())
+    facts = written.facts
     if as_json:
         sys.stdout.write(build_status(facts).model_dump_json(indent=2) + "\n")
     else:
@@ -75,10 +74,8 @@ def show_summary(loaded: LoadedSpec, run_id: str) -> None:
 
 
 def _summarize(ledger: Ledger, root: Path, run_id: str) -> None:
-    now = time.time()
-    facts = read_facts(ledger, run_id, now=now)
-    written = write_projections(ledger, root, run_id, now=now)
-    _show_facts(facts)
+    written = write_projections(ledger, root, run_id, now=time.time())
+    _show_facts(written.facts)
     for name, path in (("report", written.report_html), ("result", written.final)):
         if path is not None:
             out.print(f"{name}: {os.path.relpath(path)}", markup=False)

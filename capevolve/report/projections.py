@@ -27,8 +27,9 @@ from capevolve.runs import check_run_id, run_folder
 
 @dataclass(frozen=True, slots=True)
 class Projections:
-    """Where the files are; `final` is None while there is no result."""
+    """Where the files are and the facts they tell; `final` is None while there is no result."""
 
+    facts: RunFacts
     folder: Path
     splits: Path
     final: Path | None
@@ -69,6 +70,7 @@ def write_projections(ledger: Ledger, root: Path, run_id: str, *, now: float) ->
 
 def _write(ledger: Ledger, folder: Path, facts: RunFacts, committed: AttemptRecord | None) -> Projections:
     return Projections(
+        facts=facts,
         folder=folder,
         splits=_replace(folder / "splits.json", render_splits(facts)),
         final=_write_final(folder / "final.json", committed),

@@ -186,8 +186,7 @@ async def report(ref: RunRef) -> str:
         ref: The driven run.
     """
     with opened(ref) as run:
-        facts = read_facts(run.ledger, run.id, now=time.time())
         projections = write_projections(run.ledger, run.root, run.id, now=time.time())
-    await show_candidates(ref.run_id, candidate_rows(facts))
-    await show_report(ref.run_id, render_markdown(facts))
+    await show_candidates(ref.run_id, candidate_rows(projections.facts))
+    await show_report(ref.run_id, render_markdown(projections.facts))
     return str(projections.report_html)
