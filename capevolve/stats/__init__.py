@@ -3,8 +3,11 @@
 Rewards are in [0, 1]; only measured trials enter. One-sided p-values test "the candidate is better".
 """
 
+from capevolve.stats.attainable import smallest_p
+from capevolve.stats.betting import betting_e_value
 from capevolve.stats.bootstrap import bca_bootstrap, percentile_bootstrap
 from capevolve.stats.distributions import binomial_cdf, normal_cdf, normal_quantile, t_cdf, t_quantile
+from capevolve.stats.fallback import fallback_levels
 from capevolve.stats.fisher import fisher_exact
 from capevolve.stats.intervals import Interval, clopper_pearson, t_interval, wilson
 from capevolve.stats.moments import (
@@ -44,6 +47,7 @@ __all__ = [
     "Shrinkage",
     "TaskPair",
     "bca_bootstrap",
+    "betting_e_value",
     "between_variance",
     "binomial_cdf",
     "clopper_pearson",
@@ -52,6 +56,7 @@ __all__ = [
     "compare",
     "estimate_mean",
     "exceeds",
+    "fallback_levels",
     "fisher_exact",
     "fixed_stderr",
     "james_stein",
@@ -65,6 +70,7 @@ __all__ = [
     "planning_se",
     "planning_variance",
     "sign_flip",
+    "smallest_p",
     "splitmix64",
     "summarize",
     "t_cdf",

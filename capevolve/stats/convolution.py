@@ -51,14 +51,14 @@ def upper_tail(terms: Sequence[Term], observed: float) -> float | None:
         return 1.0
     scale = _find_lattice(terms)
     if scale is not None:
-        return _clip(_lattice_tail(terms, scale, round(observed * scale)))
+        return clip_p(_lattice_tail(terms, scale, round(observed * scale)))
     halves = _split_terms(terms)
     if halves is None:
         return None
-    return _clip(_halves_tail(*halves, observed - TOLERANCE * top))
+    return clip_p(_halves_tail(*halves, observed - TOLERANCE * top))
 
 
-def _clip(p: float) -> float:
+def clip_p(p: float) -> float:
     """Keeps a p-value in (0, 1]: rounding must not pass 1, and what underflows is not impossible."""
     return min(1.0, max(p, sys.float_info.min))
 
@@ -91,10 +91,10 @@ def _lattice_tail(terms: Sequence[Term], scale: float, observed: int) -> float:
     for term, count in sorted(Counter(terms).items(), key=lambda item: max(item[0].values)):
         positions = [round(value * scale) for value in term.values]
         if max(positions) < NARROW:
-            chances = np.convolve(chances, _power(_spread(positions, term.probabilities), count))
+            chances = np.convolve(chances, self_convolve(_spread(positions, term.probabilities), count))
             continue
         for _ in range(count):
-            chances = _add_sparse(chances, positions, term.probabilities)
+            chances = add_sparse(chances, positions, term.probabilities)
     return float(np.sum(chances[observed:]))
 
 
@@ -105,7 +105,7 @@ def _spread(positions: Sequence[int], probabilities: Sequence[float]) -> Floats:
     return kernel
 
 
-def _power(kernel: Floats, count: int) -> Floats:
+def self_convolve(kernel: Floats, count: int) -> Floats:
     """Returns the distribution of the sum of `count` independent copies."""
     result: Floats = np.ones(1)
     while count:
@@ -117,7 +117,8 @@ def _power(kernel: Floats, count: int) -> Floats:
     return result
 
 
-def _add_sparse(chances: Floats, positions: Sequence[int], probabilities: Sequence[float]) -> Floats:
+def add_sparse(chances: Floats, positions: Sequence[int], probabilities: Sequence[float] | Floats) -> Floats:
+    """Returns the distribution of a sum and one more term, which takes few, widely spread positions."""
     grown: Floats = np.zeros(len(chances) + max(positions))
     for position, probability in zip(positions, probabilities, strict=True):
         grown[position : position + len(chances)] += probability * chances

@@ -10,16 +10,24 @@ _TIE = 1e-7
 
 
 def fisher_exact(a: int, b: int, c: int, d: int) -> float | None:
-    """Returns the two-sided p-value of [[a, b], [c, d]] given its margins.
+    """Returns the two-sided p-value of "both rows of [[a, b], [c, d]] have the same share".
 
-    It sums the chances of all tables that are at most as likely as the observed one.
+    The gate asks it whether infrastructure errors hit one arm more than the other.
+
+    Formula: the sum of the hypergeometric chances of all tables with these margins that are at most as likely
+        as the observed one
 
     Args:
         a, b: Counts of the first row, for example measured and unmeasured trials of one arm.
         c, d: Counts of the second row.
 
     Returns:
-        In (0, 1]; None when a row is empty, so that there is nothing to compare.
+        In (0, 1].
+
+    Undefined: None when a row is empty, so that there is nothing to compare.
+
+    Caution: Trials that fail together, as in one outage, are not independent, and the p-value is then too
+        small. A large p-value does not show that the shares are equal.
 
     Raises:
         ValueError: A count is negative.

@@ -10,7 +10,7 @@ from capevolve.stats.distributions import beta_quantile, normal_quantile, t_quan
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A two-sided confidence interval."""
+    """A two-sided confidence interval: [low, high], in the unit of the value."""
 
     low: float
     high: float
@@ -19,15 +19,26 @@ class Interval:
 def t_interval(
     mean: float | None, se: float | None, df: float | None, level: float = 0.95
 ) -> Interval | None:
-    """Returns mean +- t_df * se, Student's interval.
+    """Returns Student's confidence interval of a mean, the default wherever an interval is shown.
+
+    Formula: mean - t se to mean + t se, t the (1 + level) / 2 quantile with df degrees of freedom
 
     Args:
-        mean, se, df: As estimated; None where undefined.
+        mean: The estimate, in any unit.
+        se: Its standard error, in the same unit.
+        df: Degrees of freedom of the standard error.
         level: Two-sided confidence level in (0, 1).
 
-    Returns:
-        None when any argument is None, and when se or df is 0: values that happen to agree say nothing of
-        the error of their mean. For one proportion use `wilson` or `clopper_pearson` instead.
+    Undefined: None when an argument is None, and when se or df is 0: values that happen to agree say nothing
+        of the error of their mean. For one proportion use `wilson` or `clopper_pearson` then.
+
+    Caution: With fewer than 8 tasks, or rewards that are nearly all 0 or all 1, it is indicative only. It can
+        reach beyond [0, 1], where nothing lies.
+
+    Raises:
+        ValueError: The level is not in (0, 1).
+
+    Source: Student (1908).
     """
     tail = upper_tail_level(level)
     if mean is None or not se or not df:
@@ -37,14 +48,27 @@ def t_interval(
 
 
 def wilson(passed: int, n: int, level: float = 0.95) -> Interval | None:
-    """Returns Wilson's score interval of a proportion, for display. It is never of width 0.
+    """Returns Wilson's score interval of a proportion, for display. Its width is never 0.
+
+    Formula: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n), p = passed / n, z the normal quantile
 
     Args:
         passed: Successes, 0 to n.
-        n: Independent trials; None is returned for 0.
+        n: Independent trials.
         level: Two-sided confidence level in (0, 1).
 
-    Source: Wilson (1927).
+    Returns:
+        Within [0, 1].
+
+    Undefined: None for n = 0.
+
+    Caution: Its coverage is the level on average, and a few points below it for some true rates; for a
+        guarantee use `clopper_pearson`. Several trials of one task are not independent trials.
+
+    Raises:
+        ValueError: `passed` is not in 0 to n, or the level not in (0, 1).
+
+    Source: Wilson (1927); Brown, Cai and DasGupta (2001).
     """
     tail = upper_tail_level(level)
     _check_count(passed, n)
@@ -63,12 +87,24 @@ def wilson(passed: int, n: int, level: float = 0.95) -> Interval | None:
 def clopper_pearson(passed: int, n: int, level: float = 0.95) -> Interval | None:
     """Returns the exact interval of a proportion: its coverage is at least `level` for every true value.
 
-    With `level = 1 - 2a` each end is a one-sided 1 - a bound; for 0 of n the upper one is 1 - a^(1/n).
+    Each end is a one-sided bound at 1 - a, a = (1 - level) / 2; for 0 of n the upper one is 1 - a^(1/n).
+
+    Formula: the a quantile of Beta(x, n - x + 1) to the 1 - a quantile of Beta(x + 1, n - x), x = passed
 
     Args:
         passed: Successes, 0 to n.
-        n: Independent trials; None is returned for 0.
+        n: Independent trials.
         level: Two-sided confidence level in (0, 1).
+
+    Returns:
+        Within [0, 1].
+
+    Undefined: None for n = 0.
+
+    Caution: Wider than it would have to be on average. Several trials of one task are not independent trials.
+
+    Raises:
+        ValueError: `passed` is not in 0 to n, or the level not in (0, 1).
 
     Source: Clopper and Pearson (1934).
     """

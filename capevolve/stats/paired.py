@@ -25,7 +25,7 @@ class TaskPair:
     """One task measured on both sides.
 
     Attributes:
-        candidate, incumbent: Rewards of the measured trials.
+        candidate, incumbent: Rewards of the measured trials, in [0, 1], at least one each.
         delta: Mean of the candidate minus mean of the incumbent, in [-1, 1]; exactly 0 within rounding.
         magnitude: The sum of both means, which is what rounding is relative to.
     """
@@ -76,12 +76,12 @@ class Comparison:
 
     @property
     def deltas(self) -> tuple[float, ...]:
-        """The delta of each pair."""
+        """The delta of each pair, in [-1, 1], shape (n,)."""
         return tuple(pair.delta for pair in self.pairs)
 
     @property
     def unit_deltas(self) -> tuple[float, ...]:
-        """The values a task-level test flips: deltas, or their sums over clusters."""
+        """The values a task-level test flips: deltas, or their sums over clusters; shape (units,)."""
         members: defaultdict[tuple[str, str], list[TaskPair]] = defaultdict(list)
         for pair in self.pairs:
             members[cluster_key(pair.task_id, pair.cluster)].append(pair)
@@ -102,18 +102,29 @@ class Comparison:
 
 
 def compare(candidate: Measurement, incumbent: Measurement, level: float = 0.95) -> Comparison:
-    """Returns the paired comparison of two measurements.
+    """Returns the paired comparison of two measurements, over the tasks with a measured trial on both sides.
+
+    The exact p-values are `sign_flip(comparison.unit_deltas)` and `within_task_permutation(comparison.arms)`.
+
+    Formula: d_i = mean_cand,i - mean_inc,i; delta = sum d_i / n; se = s_d / sqrt(n), or CR1 over clusters;
+        t = delta / se; p = P(T_df >= t); ci = delta -+ t_df se
 
     Args:
-        candidate, incumbent: Measurements of the same split. Trial counts may differ.
-        level: Confidence level of `ci`.
+        candidate: Measurement of the one side.
+        incumbent: Measurement of the other, on the same split. Trial counts may differ.
+        level: Two-sided confidence level of `ci`, in (0, 1).
 
-    Returns:
-        The comparison over tasks with a measured trial on both sides. For the exact p-values call
-        `sign_flip(comparison.unit_deltas)` and `within_task_permutation(comparison.arms)`.
+    Undefined: Without a task valid on both sides all are None. With one pair (or one cluster), and where se
+        is 0 within rounding, t, p and ci are None and `degenerate` is set.
+
+    Caution: s_d^2 already holds the noise of trials, so nothing is added for it. With few tasks or few
+        differing ones t is rough: the exact tests are not. p is about new tasks like these, and about one
+        comparison only, not the best of many.
 
     Raises:
         ValueError: A task id occurs twice in one measurement, or a reward is not finite.
+
+    Source: Student (1908); CR1 as in `cluster_robust`.
     """
     upper_tail_level(level)
     pairs, dropped = _pair_tasks(candidate, incumbent)

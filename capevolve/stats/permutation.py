@@ -7,21 +7,23 @@ a lattice on more tasks than can be enumerated; the result says which it was.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from capevolve.stats.convolution import Term, upper_tail
+from capevolve.stats.hypergeometric import Arms, binary_tail
 from capevolve.stats.moments import TOLERANCE
 from capevolve.stats.splitmix import scale_draws, splitmix64
 
 DRAWS = 20_000
-MAX_LABELLINGS = 5_000
-
-Arms = tuple[Sequence[float], Sequence[float]]
-"""The rewards of one task's measured trials: the candidate's, the incumbent's."""
+MAX_SUMS = 5_000
+"""Different sums of one task's relabellings that are listed."""
+FEW_LABELLINGS = 252
+"""Up to this many it is faster to go through them than to count them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +40,26 @@ class PValue:
 
 
 def sign_flip(deltas: Sequence[float], *, seed: int = 0, draws: int = DRAWS) -> PValue | None:
-    """Returns the sign-flip p-value: the share of all 2^n sign patterns whose sum reaches the observed one.
+    """Returns the sign-flip p-value of "better on tasks like these".
 
-    The task-level test of "better on tasks like these". For 0/1 rewards and one trial it is exact McNemar.
+    For 0/1 rewards and one trial it is the exact McNemar test; j tasks better and none worse give 2^-j.
+
+    Formula: the share of all 2^n sign patterns e with sum e_i |d_i| >= sum d_i, ties included
 
     Args:
-        deltas: Paired deltas of independent units, shape (n,): tasks, or sums over clusters of tasks.
+        deltas: Paired deltas d_i of independent units, shape (n,): tasks, or sums over clusters of tasks.
         seed: Seeds Monte Carlo, where that is needed: unit i of the units sorted by size takes outputs
             i * draws to (i + 1) * draws - 1 of splitmix64.
-        draws: Monte Carlo draws.
+        draws: Monte Carlo draws B; the p-value is then (1 + hits) / (1 + B), which is valid too.
 
     Returns:
-        None for no deltas; 1 when all are 0.
+        In (0, 1]; 1 when all deltas are 0.
+
+    Undefined: None for no deltas.
+
+    Caution: It carries the claim to new tasks only if these tasks are drawn like the new ones. It assumes
+        that without an effect a delta is as likely to be d as -d. With j tasks that differ, p is never below
+        2^-j.
 
     Raises:
         ValueError: A delta is NaN or infinite.
@@ -72,25 +82,37 @@ def sign_flip(deltas: Sequence[float], *, seed: int = 0, draws: int = DRAWS) -> 
 
 
 def within_task_permutation(tasks: Sequence[Arms], *, seed: int = 0, draws: int = DRAWS) -> PValue | None:
-    """Returns the p-value of relabelling trials at random within each task.
+    """Returns the p-value of "better on these tasks", by relabelling trials at random within each task.
 
-    The statistic is the sum over tasks of mean(candidate) - mean(incumbent). For 0/1 rewards and equal trial
-    counts this is the exact conditional Cochran-Mantel-Haenszel test. It claims "better on these tasks";
-    `sign_flip` carries the claim to new tasks.
+    For 0/1 rewards and equal trial counts it is the exact conditional Cochran-Mantel-Haenszel test, for one
+    task Fisher's. From three trials per task on it is the strongest exact test of an improvement.
+
+    Formula: the share of all relabellings with S >= the observed S, ties included;
+        S = sum over tasks of mean(candidate) - mean(incumbent)
 
     Args:
-        tasks: Both arms' rewards, task by task. Tasks with an empty arm are ignored.
+        tasks: Both arms' rewards in [0, 1], task by task: shapes (k_c,) and (k_i,), which may differ between
+            tasks. Tasks with an empty arm are ignored.
         seed: Seeds Monte Carlo, where that is needed.
-        draws: Monte Carlo draws.
+        draws: Monte Carlo draws B; the p-value is then (1 + hits) / (1 + B), which is valid too.
 
     Returns:
-        None when no task has both arms; 1 when no relabelling changes anything.
+        In (0, 1]; 1 when no relabelling changes anything. `smallest_p` says how small it can get.
+
+    Undefined: None when no task has both arms.
+
+    Caution: It says nothing about new tasks; `sign_flip` does. It needs trials that are independent of each
+        other and fresh in both arms: trials that selected the candidate make it too small, and so do arms
+        that were run on different days.
 
     Raises:
         ValueError: A reward is NaN or infinite.
 
-    Source: Mantel and Haenszel (1959); Good (2005), stratified permutation.
+    Source: Cochran (1954); Mantel and Haenszel (1959); Good (2005), stratified permutation.
     """
+    counted = binary_tail(tasks)
+    if counted is not None:
+        return PValue(counted, exact=True)
     _check_finite([reward for mine, theirs in tasks for reward in (*mine, *theirs)])
     # In a canonical order, so that neither tasks nor trials given in another order change a Monte Carlo draw.
     paired = sorted((sorted(mine), sorted(theirs)) for mine, theirs in tasks if mine and theirs)
@@ -127,24 +149,38 @@ def _weigh(mine: Sequence[float], theirs: Sequence[float]) -> tuple[list[float],
 def _relabel(chosen: int, pool: tuple[float, ...]) -> Term | None:
     """Returns the distribution of the sum of `chosen` values drawn from the pool without replacement.
 
-    None when the pool is graded and has too many labellings to list.
+    None when there are too many different sums to list.
     """
-    total = math.comb(len(pool), chosen)
-    distinct = sorted(set(pool))
-    if len(distinct) == 2:
-        # Two values, the lower one 0: hypergeometric.
-        high = pool.count(distinct[1])
-        low = len(pool) - high
-        counts = range(max(0, chosen - low), min(high, chosen) + 1)
-        ways = [math.comb(high, x) * math.comb(low, chosen - x) for x in counts]
-        return Term(tuple(x * distinct[1] for x in counts), tuple(way / total for way in ways))
-    if total > MAX_LABELLINGS:
+    labellings = math.comb(len(pool), chosen)
+    if labellings <= FEW_LABELLINGS:
+        ways: Mapping[float, int] | None = Counter(map(math.fsum, combinations(pool, chosen)))
+    else:
+        ways = _count_sums(chosen, pool)
+    if ways is None:
         return None
-    shares: dict[float, int] = {}
-    for labels in combinations(pool, chosen):
-        value = math.fsum(labels)
-        shares[value] = shares.get(value, 0) + 1
-    return Term(tuple(shares), tuple(way / total for way in shares.values()))
+    return Term(tuple(ways), tuple(count / labellings for count in ways.values()))
+
+
+def _count_sums(chosen: int, pool: tuple[float, ...]) -> dict[float, int] | None:
+    """Returns in how many ways each sum of `chosen` values arises, None when the sums are too many.
+
+    Equal values are counted and not told apart, so rewards on a few grades stay short however many trials
+    there are.
+    """
+    left = len(pool)
+    ways = {(0, 0.0): 1}
+    for value, copies in sorted(Counter(pool).items()):
+        left -= copies
+        grown: dict[tuple[int, float], int] = {}
+        for (taken, total), count in ways.items():
+            missing = chosen - taken
+            for more in range(max(0, missing - left), min(copies, missing) + 1):
+                key = (taken + more, total + more * value)
+                grown[key] = grown.get(key, 0) + count * math.comb(copies, more)
+        if len(grown) > MAX_SUMS:
+            return None
+        ways = grown
+    return {total: count for (_, total), count in ways.items()}
 
 
 def _draw_labels(
@@ -175,6 +211,6 @@ def _monte_carlo(sums: np.ndarray[tuple[int], np.dtype[np.float64]], observed: f
 
 
 def _check_finite(values: Sequence[float]) -> None:
-    for value in values:
-        if not math.isfinite(value):
-            raise ValueError(f"not a finite number: {value!r}")
+    if not all(map(math.isfinite, values)):
+        bad = next(value for value in values if not math.isfinite(value))
+        raise ValueError(f"not a finite number: {bad!r}")

@@ -27,17 +27,23 @@ class Shrinkage:
 
 
 def james_stein(values: Sequence[float], variances: Sequence[float]) -> Shrinkage | None:
-    """Returns the James-Stein (empirical Bayes) version of the candidates' val means.
+    """Returns the candidates' val means with the luck of the selected maximum taken out (empirical Bayes).
 
-    With v the mean variance and tau^2 = max(0, s^2 - v), w = tau^2 / (tau^2 + v) and
-    y' = ybar + w (y - ybar).
+    The best of several noisy means is biased upward, more so with more candidates and more noise.
+
+    Formula: y' = ybar + w (y - ybar), w = tau^2 / (tau^2 + v), tau^2 = max(0, s^2 - v), v the mean variance
 
     Args:
-        values: Full-split val means of the candidates, shape (m,).
+        values: Full-split val means of the candidates, in [0, 1], shape (m,).
         variances: The squared standard error of each, shape (m,).
 
-    Returns:
-        None for fewer than four values, and when neither spread nor noise was seen (w is 0 / 0).
+    Undefined: None for fewer than four values, and when neither spread nor noise was seen (w is 0 / 0).
+
+    Caution: It removes the winner's curse on average over candidates, not for each. Candidates measured on
+        the same tasks share their luck with the tasks, which this cannot see; the sealed test can.
+
+    Raises:
+        ValueError: There is not one variance per value.
 
     Source: James and Stein (1961); Efron and Morris (1975).
     """

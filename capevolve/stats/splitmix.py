@@ -10,14 +10,23 @@ _MASK = (1 << 64) - 1
 
 
 def splitmix64(seed: int, start: int, count: int) -> NDArray[np.uint64]:
-    """Returns outputs `start` to `start + count - 1` of splitmix64 seeded with `seed`.
+    """Returns outputs `start` to `start + count - 1` of splitmix64: the same numbers on every machine.
 
-    Output j mixes the counter seed + (j + 1) * GAMMA modulo 2^64, so any range can be made on its own.
+    Any range can be made on its own.
+
+    Formula: output j mixes the counter seed + (j + 1) * GAMMA modulo 2^64
 
     Args:
         seed: Any integer; its low 64 bits count.
         start: Index of the first output, from 0.
         count: How many outputs.
+
+    Returns:
+        Whole numbers from 0 to 2^64 - 1, shape (count,).
+
+    Undefined: never.
+
+    Caution: Good for resampling; not for secrets.
 
     Source: Steele, Lea and Flood (2014).
     """
@@ -38,7 +47,15 @@ def splitmix64(seed: int, start: int, count: int) -> NDArray[np.uint64]:
 
 
 def scale_draws(draws: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
-    """Returns draws scaled to indices 0 to n - 1: the high 32 bits times n, over 2^32. Needs n < 2^32."""
+    """Returns draws scaled to indices 0 to n - 1: ((z >> 32) * n) >> 32.
+
+    Args:
+        draws: Outputs z of `splitmix64`, shape (m,).
+        n: Number of indices, below 2^32. The chances of two indices differ by at most 2^-32.
+
+    Returns:
+        Shape (m,).
+    """
     scaled = draws >> np.uint64(32)
     scaled *= np.uint64(n)
     scaled >>= np.uint64(32)

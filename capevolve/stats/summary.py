@@ -21,15 +21,27 @@ from capevolve.stats.passk import pass_at_k, pass_hat_k
 def summarize(
     measurement: Measurement, ks: Sequence[int] | None = None, pass_reward: float = PASS_REWARD
 ) -> Summary:
-    """Returns the summary of a measurement.
+    """Returns what a measurement says about a split: mean, errors, coverage, pass rates.
+
+    Formula: mean and se as in `estimate_mean`; fixed_se as in `fixed_stderr`; coverage = tasks with a
+        measured trial / tasks planned; pass^k and pass@k: the mean over the tasks with k trials, with its
+        (clustered) se
 
     Args:
         measurement: Per-task values of one candidate on one split.
         ks: Which pass^k and pass@k to give; None is every k from 1 to the most trials measured on a task.
-        pass_reward: A trial passes when its reward is at least this.
+        pass_reward: A trial passes when its reward is at least this; 1 - 1e-9 unless told otherwise.
 
-    Returns:
-        Values that are undefined are None; a k that no task has trials for is absent.
+    Undefined: What is undefined is None; an empty split has no coverage. A k that no task has trials for is
+        absent.
+
+    Caution: Missing trials are left out. If the hard tasks are the ones that crash, the mean of the rest
+        flatters: read it with the coverage.
+
+    Raises:
+        ValueError: A reward is NaN or infinite.
+
+    Source: Miller (2024); `pass_hat_k` and `pass_at_k`.
     """
     scored = _scored(measurement)
     ses = [task_stats(task.rewards).se for task in scored]
@@ -52,10 +64,24 @@ def summarize(
 
 
 def estimate_mean(measurement: Measurement) -> MeanEstimate:
-    """Returns the mean of task means over tasks with a measured trial, unweighted, with its error.
+    """Returns the mean reward of a split with its standard error for new tasks and new trials.
 
-    The error is for new tasks and new trials: `combined_stderr`, or the cluster-robust one when any cluster
-    holds more than one task.
+    Formula: the unweighted mean of the task means; se is `combined_stderr`, or `cluster_robust` when any
+        cluster holds more than one task
+
+    Args:
+        measurement: Per-task values of one candidate on one split; rewards in [0, 1].
+
+    Undefined: The mean is None when nothing was measured; se and df are None for fewer than two tasks (or
+        clusters) with a measured trial.
+
+    Caution: Every task weighs the same, however many of its trials were measured. The mean of a candidate
+        that was selected for it is biased upward.
+
+    Raises:
+        ValueError: A reward is NaN or infinite.
+
+    Source: Miller (2024); see `combined_stderr` and `cluster_robust`.
     """
     scored = _scored(measurement)
     stats = [task_stats(task.rewards) for task in scored]

@@ -17,6 +17,7 @@ from capevolve.stats import (
     fisher_exact,
     mean_with_stderr,
     sign_flip,
+    smallest_p,
     summarize,
     within_task_permutation,
 )
@@ -33,9 +34,9 @@ DELTAS = st.one_of(
 )
 
 
-def _arms(rewards):
+def _arms(rewards, most: int = 3):
     arm = st.lists(rewards, min_size=1, max_size=3).map(tuple)
-    return st.lists(st.tuples(arm, arm), min_size=1, max_size=3)
+    return st.lists(st.tuples(arm, arm), min_size=1, max_size=most)
 
 
 ARMS = st.one_of(_arms(BINARY), _arms(GRADED))
@@ -57,21 +58,16 @@ def _measure(rows, clusters=None) -> Measurement:
 ROWS = st.lists(st.lists(st.one_of(st.none(), REWARDS), max_size=4), max_size=8)
 
 
-@given(DELTAS)
-@LAW
-def test_the_sign_flip_p_value_equals_enumeration(deltas):
-    observed = math.fsum(deltas)
-    sums = [
+def _list_flips(deltas) -> list[float]:
+    """The sum of the deltas under every sign pattern."""
+    return [
         math.fsum(s * d for s, d in zip(signs, deltas, strict=True))
         for signs in product((1, -1), repeat=len(deltas))
     ]
-    expected = sum(s >= observed - 1e-10 for s in sums) / len(sums)
-    assert sign_flip(deltas).value == pytest.approx(expected, abs=1e-12)
 
 
-@given(ARMS)
-@settings(LAW, max_examples=60)
-def test_the_within_task_p_value_equals_enumeration(arms):
+def _list_labellings(arms) -> list[float]:
+    """The sum of the differences of means under every relabelling within tasks."""
     per_task = []
     for mine, theirs in arms:
         pool = [*mine, *theirs]
@@ -82,39 +78,116 @@ def test_the_within_task_p_value_equals_enumeration(arms):
                 for chosen in combinations(range(len(pool)), len(mine))
             ]
         )
-    observed = math.fsum(math.fsum(m) / len(m) - math.fsum(t) / len(t) for m, t in arms)
-    sums = [math.fsum(parts) for parts in product(*per_task)]
-    expected = sum(s >= observed - 1e-10 for s in sums) / len(sums)
-    assert within_task_permutation(arms).value == pytest.approx(expected, abs=1e-12)
+    return [math.fsum(parts) for parts in product(*per_task)]
 
 
-@given(st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=50), st.randoms(use_true_random=False))
-@settings(LAW, max_examples=50)
+def _observe(arms) -> float:
+    return math.fsum(math.fsum(m) / len(m) - math.fsum(t) / len(t) for m, t in arms)
+
+
+def _share(sums, low: float, high: float = math.inf) -> float:
+    return sum(low - 1e-10 <= s <= high + 1e-10 for s in sums) / len(sums)
+
+
+@given(DELTAS)
+@LAW
+def test_the_sign_flip_p_value_equals_enumeration(deltas):
+    found = sign_flip(deltas)
+    assert found.exact
+    assert found.value == pytest.approx(_share(_list_flips(deltas), math.fsum(deltas)), abs=1e-12)
+
+
+@given(ARMS)
+@settings(LAW, max_examples=60)
+def test_the_within_task_p_value_equals_enumeration(arms):
+    found = within_task_permutation(arms)
+    assert found.exact
+    assert found.value == pytest.approx(_share(_list_labellings(arms), _observe(arms)), abs=1e-12)
+
+
+@given(
+    st.one_of(DELTAS, st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=50)),
+    st.randoms(use_true_random=False),
+)
+@settings(LAW, max_examples=60)
 def test_p_values_lie_in_zero_to_one_and_ignore_the_order_of_tasks(deltas, rng):
     found = sign_flip(deltas)
     assert 0.0 < found.value <= 1.0
-    shuffled = deltas.copy()
-    rng.shuffle(shuffled)
-    again = sign_flip(shuffled)
-    assert again.exact == found.exact
-    assert again.value == pytest.approx(found.value, rel=1e-9)
+    assert sign_flip(rng.sample(deltas, len(deltas))) == found
 
 
-@given(_arms(REWARDS), st.randoms(use_true_random=False))
-@settings(LAW, max_examples=50)
+@given(
+    st.one_of(_arms(REWARDS), _arms(BINARY), _arms(BINARY, most=30)),
+    st.randoms(use_true_random=False),
+)
+@settings(LAW, max_examples=60)
 def test_within_task_p_values_ignore_the_order_of_tasks_and_trials(arms, rng):
     found = within_task_permutation(arms)
     assert 0.0 < found.value <= 1.0
     moved = [(rng.sample(mine, len(mine)), rng.sample(theirs, len(theirs))) for mine, theirs in arms]
     rng.shuffle(moved)
-    assert within_task_permutation(moved).value == pytest.approx(found.value, rel=1e-9)
+    assert within_task_permutation(moved) == found
+
+
+@given(ROWS, ROWS, st.randoms(use_true_random=False))
+@LAW
+def test_a_comparison_ignores_the_order_of_tasks_and_trials(left, right, rng):
+    def move(measurement: Measurement) -> Measurement:
+        tasks = [
+            TaskOutcomes(t.task_id, tuple(rng.sample(t.rewards, len(t.rewards))), t.unmeasured)
+            for t in measurement.tasks
+        ]
+        rng.shuffle(tasks)
+        return Measurement("e", "c", "val", 3, 0, tuple(tasks))
+
+    one, other = _measure(left), _measure(right)
+    found, again = compare(one, other), compare(move(one), move(other))
+    assert (again.mean, again.se, again.t, again.p_t) == (found.mean, found.se, found.t, found.p_t)
+    assert (again.deltas, again.dropped, again.ci) == (found.deltas, found.dropped, found.ci)
 
 
 @given(DELTAS)
 @LAW
-def test_the_two_directions_of_a_test_overlap_in_the_ties_only(deltas):
+def test_the_two_directions_of_a_sign_flip_overlap_in_the_ties_only(deltas):
     better, worse = sign_flip(deltas).value, sign_flip([-d for d in deltas]).value
-    assert better + worse >= 1.0 - 1e-12
+    observed = math.fsum(deltas)
+    ties = _share(_list_flips(deltas), observed, observed)
+    assert ties > 0.0
+    assert better + worse == pytest.approx(1.0 + ties, abs=1e-12)
+
+
+@given(ARMS)
+@settings(LAW, max_examples=60)
+def test_relabelling_the_arms_turns_a_within_task_test_round_and_they_overlap_in_the_ties_only(arms):
+    better = within_task_permutation(arms).value
+    worse = within_task_permutation([(theirs, mine) for mine, theirs in arms]).value
+    observed = _observe(arms)
+    ties = _share(_list_labellings(arms), observed, observed)
+    assert better + worse == pytest.approx(1.0 + ties, abs=1e-12)
+
+
+@given(_arms(BINARY, most=40))
+@LAW
+def test_the_two_directions_on_many_tasks_leave_nothing_out(arms):
+    better = within_task_permutation(arms)
+    worse = within_task_permutation([(theirs, mine) for mine, theirs in arms])
+    assert better.exact
+    assert worse.exact
+    assert better.value + worse.value >= 1.0 - 1e-12
+
+
+@given(st.integers(1, 12), st.integers(1, 5), st.integers(1, 5))
+@LAW
+def test_no_outcome_has_a_smaller_p_value_than_the_smallest_attainable_one(n, k_c, k_i):
+    perfect = [([1.0] * k_c, [0.0] * k_i)] * n
+    least = smallest_p(n, k_c, k_i)
+    assert within_task_permutation(perfect).value == pytest.approx(least, rel=1e-10)
+    # One trial worse, in either arm, is above it.
+    for spoilt in (([0.0, *[1.0] * (k_c - 1)], [0.0] * k_i), ([1.0] * k_c, [1.0, *[0.0] * (k_i - 1)])):
+        assert within_task_permutation([*perfect[1:], spoilt]).value > least * 1.5
+    assert smallest_p(n + 1, k_c, k_i) < least
+    assert smallest_p(n, k_c + 1, k_i) < least
+    assert smallest_p(n, k_i, k_c) == pytest.approx(least)
 
 
 @given(st.lists(st.lists(REWARDS, min_size=1, max_size=4).map(tuple), min_size=1, max_size=6))
@@ -133,10 +206,15 @@ def test_swapping_the_sides_mirrors_a_comparison(left, right):
     forth, back = compare(_measure(left), _measure(right)), compare(_measure(right), _measure(left))
     assert (forth.n, forth.improved, forth.worse) == (back.n, back.worse, back.improved)
     assert forth.degenerate == back.degenerate
+    assert back.deltas == tuple(-delta for delta in forth.deltas)
+    assert back.se == forth.se
+    assert (back.mean is None, back.t is None) == (forth.mean is None, forth.t is None)
     if forth.mean is not None:
-        assert back.mean == pytest.approx(-forth.mean)
-    if forth.p_t is not None:
+        assert back.mean == -forth.mean
+    if forth.t is not None:
+        assert back.t == -forth.t
         assert forth.p_t + back.p_t == pytest.approx(1.0)
+        assert (back.ci.low, back.ci.high) == (-forth.ci.high, -forth.ci.low)
 
 
 @given(ROWS, ROWS)

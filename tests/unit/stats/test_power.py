@@ -21,6 +21,11 @@ def test_no_trials_or_tasks_leave_the_planning_error_undefined(counts: tuple[int
     assert planning_se(0.2, *counts) is None
 
 
+def test_each_arm_brings_its_own_noise():
+    assert planning_se(0.12, 1, 3, 40) == pytest.approx((0.12 / 40 + 0.04 / 40) ** 0.5)
+    assert planning_se(0.12, 1, 3, 40) == planning_se(0.12, 3, 1, 40)
+
+
 def test_the_documented_designs_resolve_what_the_documentation_says():
     found = [minimal_effect(planning_se(0.143, 3, 3, n)) for n in (20, 50, 100, 300)]
     assert found == pytest.approx([0.17, 0.11, 0.077, 0.044], abs=0.002)
