@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import Connection
 
 import capevolve
@@ -24,10 +27,12 @@ from capevolve.ledger.runs import (
     insert_run,
     insert_splits,
 )
-from capevolve.model import TaskRef
 from capevolve.runs import OpenRun
 from capevolve.spec.resume import spec_json
-from capevolve.splits import SplitPlan, TaskRow, make_splits
+from capevolve.splits import Marks, SplitPlan, SplitSettings, TaskRow, make_splits
+from capevolve.splits.content import read_input
+
+_MARKS = TypeAdapter(Marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ async def start_run(run: OpenRun) -> StartedRun:
         return started
     listing = await list_tasks(run.adapter, timeout_s=run.spec.evaluation.timeout_s)
     tree = read_tree(run.root / run.spec.seed_candidate)
-    plan = make_splits(list_rows(listing.tasks, run.spec.splits.group_by), run.loaded.split_settings())
+    settings = run.loaded.split_settings()
+    plan = plan_splits(listing.tasks, settings)
     now = run.clock()
     record = _record(run, tree.candidate.id, listing, now)
     splits = describe_splits(plan, now)
@@ -66,7 +72,7 @@ async def start_run(run: OpenRun) -> StartedRun:
             return started
         store_candidate(connection, tree)
         insert_run(connection, record)
-        insert_splits(connection, run.id, splits, _pair_tasks(plan, listing.tasks, run.spec.splits.group_by))
+        insert_splits(connection, run.id, splits, _pair_tasks(plan, listing.tasks, settings.group_key))
         payload = {"sizes": dict(splits.sizes), "digest": splits.digest, "warnings": list(plan.warnings)}
         append_event(connection, run.id, "started", payload, now)
         failpoint("start.inserted")
@@ -79,16 +85,46 @@ def _find_started(connection: Connection, run_id: str) -> StartedRun | None:
     return None if record is None or splits is None else StartedRun(record, splits)
 
 
-def list_rows(tasks: Sequence[ListedTask], group_by: str | None) -> list[TaskRow]:
+def plan_splits(tasks: Sequence[ListedTask], settings: SplitSettings) -> SplitPlan:
+    """Splits the tasks that an adapter listed.
+
+    Raises:
+        SplitError: They cannot be split as asked.
+    """
+    asks_keys = settings.group_key is not None or settings.stratify_key is not None
+    keys = (
+        {key for task in tasks for key, value in task.metadata.items() if value is not None}
+        if asks_keys
+        else ()
+    )
+    return make_splits(list_rows(tasks, settings.group_key, settings.stratify_key), settings, keys)
+
+
+def list_rows(
+    tasks: Sequence[ListedTask], group_key: str | None, stratify_key: str | None = None
+) -> list[TaskRow]:
     """The tasks as the splitter sees them."""
-    return [TaskRow(task.id, task.digest, task.cluster, _group(task, group_by)) for task in tasks]
+    return [_row(task, group_key, stratify_key) for task in tasks]
 
 
-def _group(task: ListedTask, group_by: str | None) -> str | None:
-    value = None if group_by is None else task.metadata.get(group_by)
-    if value is None or isinstance(value, str):
-        return value
-    return canonical_json(value)
+def _row(task: ListedTask, group_key: str | None, stratify_key: str | None) -> TaskRow:
+    content = json.loads(task.content)
+    given = read_input(content["input"])
+    return TaskRow(
+        id=task.id,
+        digest=task.digest,
+        cluster=task.cluster,
+        group=_read_key(content["metadata"], group_key),
+        stratum=_read_key(content["metadata"], stratify_key),
+        input_digest=given.digest,
+        text=given.text,
+    )
+
+
+def _read_key(metadata: dict[str, Any], key: str | None) -> str | None:
+    """The value of a key as text: what is no text as its JSON, so that 1 and "1" are the same."""
+    value = None if key is None else metadata.get(key)
+    return value if value is None or isinstance(value, str) else canonical_json(value)
 
 
 def _record(run: OpenRun, seed_id: str, listing: TaskListing, now: float) -> RunRecord:
@@ -111,13 +147,15 @@ def _record(run: OpenRun, seed_id: str, listing: TaskListing, now: float) -> Run
 
 def describe_splits(plan: SplitPlan, now: float) -> SplitSet:
     """What the ledger keeps of a split plan beside its tasks."""
-    payload = {
+    payload: dict[str, Any] = {
         "seed": plan.seed,
         "method": plan.method,
         "holdout": plan.holdout,
         "val_holdout": plan.val_holdout,
         "warnings": list(plan.warnings),
     }
+    if plan.marks is not None:
+        payload["marks"] = _MARKS.dump_python(plan.marks, mode="json", exclude_defaults=True)
     sizes = {"train": plan.train, "val": plan.val, "test": plan.test, "unused": plan.unused}
     return SplitSet(
         payload=canonical_json(payload),
@@ -129,18 +167,20 @@ def describe_splits(plan: SplitPlan, now: float) -> SplitSet:
     )
 
 
+def read_marks(splits: SplitSet) -> Marks:
+    """What frozen splits rest on beside ids, digests and groups.
+
+    Raises:
+        ValueError: It is not what `describe_splits` wrote.
+    """
+    return _MARKS.validate_python(json.loads(splits.payload).get("marks", {}), strict=False)
+
+
 def _pair_tasks(
-    plan: SplitPlan, tasks: Sequence[ListedTask], group_by: str | None
+    plan: SplitPlan, tasks: Sequence[ListedTask], group_key: str | None
 ) -> list[tuple[str, SplitTask]]:
     listed = {task.id: task for task in tasks}
-    named: tuple[tuple[str, tuple[TaskRef, ...]], ...] = (
-        ("train", plan.train),
-        ("val", plan.val),
-        ("test", plan.test),
-        ("unused", plan.unused),
-    )
     return [
-        (split, SplitTask(ref, _group(listed[ref.id], group_by), listed[ref.id].content))
-        for split, refs in named
-        for ref in refs
+        (split, SplitTask(ref, _read_key(listed[ref.id].metadata, group_key), listed[ref.id].content))
+        for split, ref in plan.places()
     ]

@@ -6,7 +6,7 @@ import re
 import shlex
 import unicodedata
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -87,6 +87,12 @@ def _check_env(env: dict[str, str]) -> dict[str, str]:
     return env
 
 
+def _check_look_trials(value: object) -> object:
+    if value == "auto" or (type(value) is int and 1 <= value <= MAX_INT):
+        return value
+    raise ValueError("must be a whole number from 1, or auto")
+
+
 Text = Annotated[str, AfterValidator(_check_text)]
 Name = Annotated[str, Field(max_length=200), AfterValidator(_check_text)]
 InsidePath = Annotated[Text, AfterValidator(_check_inside)]
@@ -104,5 +110,8 @@ Positive = Annotated[int, Field(ge=1, le=MAX_INT)]
 Seconds = Annotated[float, Field(ge=0, le=YEAR_S)]
 Limit = Annotated[float, Field(gt=0, le=YEAR_S)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Ks = Annotated[tuple[Positive, ...], Field(strict=False)]
+LookTrials = Annotated[Any, BeforeValidator(_check_look_trials)]
+Fractions = Annotated[tuple[Fraction, ...], Field(strict=False)]
+Positives = Annotated[tuple[Positive, ...], Field(strict=False)]
+Ks = Positives
 NotNegative = Annotated[float, Field(ge=0)]

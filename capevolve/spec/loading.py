@@ -12,9 +12,11 @@ from pydantic import ValidationError
 from capevolve.canonical import digest
 from capevolve.errors import SpecError
 from capevolve.spec.flat_keys import FLAT_KEYS, Nested, nest_flat_keys
-from capevolve.spec.models import SPLIT_WAYS, PinnedIds, ProjectSpec, ways_fault
+from capevolve.spec.models import ProjectSpec
 from capevolve.spec.problems import Problem, explain, spec_error
+from capevolve.spec.ready import READY_KEYS
 from capevolve.spec.source import KeyPath, YamlSource, read_mapping
+from capevolve.spec.splitting import SPLIT_WAYS, PinnedIds, ways_fault
 from capevolve.splits import SplitSettings
 
 SPEC_NAME = "capevolve.yaml"
@@ -79,7 +81,7 @@ def load_spec(path: Path) -> LoadedSpec:
     notes = list(nested.notes)
     data.setdefault("name", _name_of(root))
     for key, places in (("adapter", ADAPTERS), ("seed_candidate", SEEDS)):
-        if key not in data:
+        if key not in data and not (key == "adapter" and data.keys() & set(READY_KEYS)):
             data[key], noted = _first_there(root, places[::-1] if nested.flat else places)
             notes += [f"{key} is {note}" for note in noted]
     ways = _split_ways(data, nested)

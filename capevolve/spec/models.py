@@ -9,14 +9,13 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from capevolve.spec.fields import (
     AdapterName,
     Command,
     Count,
     Environment,
-    Fraction,
     Ks,
     LedgerUrl,
     Limit,
@@ -28,108 +27,11 @@ from capevolve.spec.fields import (
     Seed,
     SeedCandidate,
     Text,
-    Texts,
 )
-from capevolve.splits import OnDuplicate, PerSplit, SplitSettings, ratio_fault
-
-
-class Section(BaseModel):
-    """Base of all parts of the spec."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True
-    )
-
-
-class Ratios(Section):
-    """Shares of the tasks; together 1."""
-
-    train: NotNegative = Field(description="Share of the tasks the proposer learns from.")
-    val: NotNegative = Field(description="Share of the tasks the gate judges on.")
-    test: NotNegative = Field(description="Share of the tasks that estimate the final number.")
-
-    @model_validator(mode="after")
-    def _together_one(self) -> Self:
-        fault = ratio_fault(PerSplit(self.train, self.val, self.test))
-        if fault:
-            raise ValueError(fault)
-        return self
-
-
-class Counts(Section):
-    """Numbers of tasks; tasks beyond their sum stay unused."""
-
-    train: Count = Field(description="Tasks the proposer learns from.")
-    val: Count = Field(description="Tasks the gate judges on.")
-    test: Count = Field(description="Tasks that estimate the final number.")
-
-
-class PinnedIds(Section):
-    """Task ids by split."""
-
-    train: Texts = Field(description="Ids of the tasks the proposer learns from.")
-    val: Texts = Field(description="Ids of the tasks the gate judges on.")
-    test: Texts = Field(description="Ids of the tasks that estimate the final number.")
-
-
-SPLIT_WAYS = ("ratios", "counts", "ids", "ids_file")
-
-
-def ways_fault(given: list[str]) -> str | None:
-    """Returns what is wrong with giving these ways to split, or None."""
-    return f"gives {' and '.join(given)}; give only one of them" if len(given) > 1 else None
-
-
-class SplitsSpec(Section):
-    """How tasks are split into train, val and test."""
-
-    seed: Seed = Field(0, description="Decides which task goes where.")
-    ratios: Ratios | None = Field(
-        None, description="Shares per split; 0.5 / 0.25 / 0.25 when no way is given."
-    )
-    counts: Counts | None = Field(None, description="Tasks per split, instead of ratios.")
-    ids: PinnedIds | None = Field(None, description="Task ids per split, instead of ratios.")
-    ids_file: Text | None = Field(
-        None, description='JSON file {"train": [ids], "val": [ids], "test": [ids]}, instead of ratios.'
-    )
-    group_by: Text | None = Field(
-        None, description="Metadata key; tasks that share its value stay in one split."
-    )
-    allow_no_holdout: bool = Field(
-        False, description="Let splits share tasks or content; every report then says so."
-    )
-    allow_small: bool = Field(
-        False, description="Let val have fewer than 2 tasks, and pinned ids fewer than 4 in all."
-    )
-    on_duplicate_content: OnDuplicate = Field(
-        "refuse",
-        description='Equal content under different ids: "refuse" it across splits, or "group" it in one.',
-    )
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        fault = ways_fault([way for way in SPLIT_WAYS if getattr(self, way) is not None])
-        if fault:
-            raise ValueError(fault)
-        return self
-
-    def to_settings(self, pinned: PinnedIds | None = None) -> SplitSettings:
-        """Returns the settings for `make_splits`.
-
-        Args:
-            pinned: What `ids_file` holds, when it is set.
-        """
-        ids = self.ids or pinned
-        return SplitSettings(
-            seed=self.seed,
-            ratios=PerSplit(self.ratios.train, self.ratios.val, self.ratios.test) if self.ratios else None,
-            counts=PerSplit(self.counts.train, self.counts.val, self.counts.test) if self.counts else None,
-            ids=PerSplit(ids.train, ids.val, ids.test) if ids else None,
-            group_by=self.group_by,
-            allow_no_holdout=self.allow_no_holdout,
-            allow_small=self.allow_small,
-            on_duplicate_content=self.on_duplicate_content,
-        )
+from capevolve.spec.gating import GateSpec
+from capevolve.spec.ready import READY_KEYS, ReadySpec, ScoringSpec, TargetSpec, TasksSpec, ready_fault
+from capevolve.spec.section import Section
+from capevolve.spec.splitting import SplitsSpec
 
 
 class EvaluationSpec(Section):
@@ -157,19 +59,6 @@ class EvaluationSpec(Section):
     def reported_ks(self, num_trials: int) -> tuple[int, ...]:
         """Returns the measurable ks with that many trials per task; larger ones are undefined."""
         return tuple(k for k in self.ks or range(1, num_trials + 1) if k <= num_trials)
-
-
-class GateSpec(Section):
-    """When a proposal replaces the incumbent."""
-
-    mode: Literal["paired", "significant", "threshold", "strict"] = Field(
-        "paired", description="The rule: paired, significant (unpaired), threshold or strict (any gain)."
-    )
-    k_se: NotNegative = Field(1.0, description="Standard errors by which a gain must exceed 0.")
-    threshold: float = Field(0.0, description="The gain that mode threshold demands.")
-    min_coverage: Fraction = Field(
-        0.6, description="Share of the tasks that must be measured, else the verdict is indecisive."
-    )
 
 
 class CommandProposerSpec(Section):
@@ -236,11 +125,16 @@ class ProjectSpec(Section):
     """All of `capevolve.yaml`."""
 
     name: Name = Field(description="The project's name; left out: the name of its directory.")
-    adapter: AdapterName = Field(
+    adapter: AdapterName | None = Field(
         "adapter.py",
         description="adapter.py, adapter.py:ClassName or package.module:ClassName; left out: adapter.py or "
-        "adapters/adapter.py.",
+        "adapters/adapter.py. Instead of it: tasks, target and scoring.",
     )
+    tasks: TasksSpec | None = Field(None, description=TasksSpec.__doc__)
+    target: TargetSpec | None = Field(
+        None, description="What runs a task: a command, an openai model or a python function."
+    )
+    scoring: ScoringSpec | None = Field(None, description="What scores an answer.")
     seed_candidate: SeedCandidate = Field(
         "seed", description="Directory of what the agent reads, to start from."
     )
@@ -258,6 +152,20 @@ class ProjectSpec(Section):
     budget: BudgetSpec = Field(default_factory=BudgetSpec, description=BudgetSpec.__doc__)
     seal: SealSpec = Field(default_factory=SealSpec, description=SealSpec.__doc__)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_the_default_adapter(cls, data: object) -> object:
+        if isinstance(data, dict) and any(data.get(key) is not None for key in READY_KEYS):
+            return {"adapter": None, **data}
+        return data
+
+    @model_validator(mode="after")
+    def _adapter_or_sections(self) -> Self:
+        fault = ready_fault(self.adapter, {key: getattr(self, key) for key in READY_KEYS})
+        if fault:
+            raise ValueError(fault)
+        return self
+
     @model_validator(mode="after")
     def _ks_are_measured(self) -> Self:
         most = max(self.evaluation.num_trials, self.seal_trials())
@@ -265,6 +173,12 @@ class ProjectSpec(Section):
         if beyond:
             raise ValueError(f"evaluation.ks asks for k = {beyond[0]}, but num_trials is {most}")
         return self
+
+    def ready(self) -> ReadySpec | None:
+        """Returns the sections that stand in for an adapter; None when there is one."""
+        if self.tasks is None or self.target is None or self.scoring is None:
+            return None
+        return ReadySpec(tasks=self.tasks, target=self.target, scoring=self.scoring)
 
     def base_seed(self) -> int:
         """Returns the seed of trial 0."""

@@ -120,7 +120,7 @@ def _explain_one(details: ErrorDetails, flat_keys: Collection[str]) -> Problem:
 def _out_of_range(path: KeyPath, message: str, kind: str, value: Any, context: Mapping[str, Any]) -> Problem:
     """Explains a value of the right type that is not one of those allowed."""
     if kind == "union_tag_not_found":
-        return Problem(path, "has no kind", "Add `kind: command` or `kind: script`.")
+        return Problem(path, "has no kind", f"Add {' or '.join(f'`kind: {kind}`' for kind in _kinds(path))}.")
     if kind in {"union_tag_invalid", "literal_error"}:
         tagged = isinstance(value, dict) and kind == "union_tag_invalid"
         path, value = ((*path, "kind"), value["kind"]) if tagged else (path, value)
@@ -136,9 +136,18 @@ def _out_of_range(path: KeyPath, message: str, kind: str, value: Any, context: M
 
 
 def _user_path(loc: KeyPath) -> KeyPath:
-    """Returns the path as written: without the kind of a proposer that pydantic puts in."""
+    """Returns the path as written: without the kind that pydantic puts in, or the member of a union."""
     path = tuple(part for part in loc if part != "[key]")
-    return (path[0], *path[2:]) if path[:1] == ("proposer",) else path
+    if path[:2] == ("tasks", "input"):
+        return path[:2]
+    return (path[0], *path[2:]) if path and path[0] in ("proposer", "target", "scoring") else path
+
+
+def _kinds(path: KeyPath) -> list[str]:
+    """The kinds that the spec knows at a path."""
+    field = ProjectSpec.model_fields[str(path[0])]
+    models = _models_in(field.annotation)
+    return [typing.get_args(model.model_fields["kind"].annotation)[0] for model in models]
 
 
 def _unknown(path: KeyPath, flat_keys: Collection[str]) -> Problem:

@@ -8,6 +8,7 @@ from typing import Any
 from capevolve.canonical import canonical_json
 from capevolve.errors import SpecError
 from capevolve.spec.models import CommandProposerSpec, ProjectSpec
+from capevolve.spec.ready import CommandTargetSpec
 
 CHANGEABLE = (
     "name",
@@ -28,8 +29,10 @@ CHANGEABLE = (
 
 
 def spec_json(spec: ProjectSpec) -> str:
-    """The spec as canonical JSON, without what may hold a secret: the ledger's URL, the proposer's `env`."""
-    return canonical_json(spec.model_dump(mode="json", exclude={"ledger": True, "proposer": {"env"}}))
+    """The spec as canonical JSON, without what may hold a secret: the ledger's URL, every `env`."""
+    return canonical_json(
+        spec.model_dump(mode="json", exclude={"ledger": True, "proposer": {"env"}, "target": {"env"}})
+    )
 
 
 def parse_spec(text: str) -> ProjectSpec:
@@ -39,10 +42,12 @@ def parse_spec(text: str) -> ProjectSpec:
 
 def restore_secrets(stored: ProjectSpec, current: ProjectSpec) -> ProjectSpec:
     """A stored spec with what is never stored taken from the current one."""
-    proposer = stored.proposer
+    proposer, target = stored.proposer, stored.target
     if isinstance(proposer, CommandProposerSpec) and isinstance(current.proposer, CommandProposerSpec):
         proposer = proposer.model_copy(update={"env": current.proposer.env})
-    return stored.model_copy(update={"ledger": current.ledger, "proposer": proposer})
+    if isinstance(target, CommandTargetSpec) and isinstance(current.target, CommandTargetSpec):
+        target = target.model_copy(update={"env": current.target.env})
+    return stored.model_copy(update={"ledger": current.ledger, "proposer": proposer, "target": target})
 
 
 def resume_spec(run_id: str, stored: str, current: ProjectSpec) -> ProjectSpec:

@@ -22,9 +22,13 @@ def show_id(task_id: object) -> str:
     return repr(task_id) if len(task_id) <= 60 else f"{task_id[:60]!r}..."
 
 
-def show_some(names: Sequence[str]) -> str:
-    """Returns the first few names and how many more there are."""
-    more = len(names) - SHOWN
+def show_some(names: Sequence[str], total: int | None = None) -> str:
+    """Returns the first few names and how many more there are.
+
+    Args:
+        total: How many there are, when not all of them have a name here.
+    """
+    more = (len(names) if total is None else total) - min(len(names), SHOWN)
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 

@@ -15,7 +15,7 @@ from capevolve.model import SPLITS, Split
 Ties = Mapping[str, Iterable[tuple[str, str]]]
 """For each id, the marks it carries; ids that share a mark stay together."""
 
-_FAVOURED: tuple[Split, ...] = ("val", "test", "train")
+FAVOURED: tuple[Split, ...] = ("val", "test", "train")
 _MIN_FILL = 2
 
 
@@ -28,7 +28,7 @@ def largest_remainder(n: int, ratios: Mapping[Split, float]) -> dict[Split, int]
     exact = {split: Fraction(str(ratio)) for split, ratio in ratios.items()}
     shares = {split: n * ratio / sum(exact.values()) for split, ratio in exact.items()}
     sizes = {split: int(share) for split, share in shares.items()}
-    by_remainder = sorted(_FAVOURED, key=lambda split: sizes[split] - shares[split])
+    by_remainder = sorted(FAVOURED, key=lambda split: sizes[split] - shares[split])
     for split in by_remainder[: n - sum(sizes.values())]:
         sizes[split] += 1
     return sizes
@@ -39,7 +39,7 @@ def bind_together(seed: int, ties: Ties) -> list[list[str]]:
 
     Ids are ordered by `sha256(seed, id)`; a set stands where its first id stands.
     """
-    order = sorted(ties, key=lambda name: _rank(seed, name))
+    order = sorted(ties, key=lambda name: rank(seed, name))
     parent = {name: name for name in order}
     first_with: dict[tuple[str, str], str] = {}
     for name in order:
@@ -58,21 +58,27 @@ def fill(units: Sequence[Sequence[str]], targets: Mapping[Split, int]) -> dict[S
     with the largest unit first: less random, better filled. A split may still be empty.
     """
     parts = _fill_in_order(units, targets)
-    if all(len(parts[split]) >= min(targets[split], _MIN_FILL) for split in SPLITS):
+    if is_filled(parts, targets):
         return parts
     return _fill_in_order(sorted(units, key=len, reverse=True), targets)
+
+
+def is_filled(parts: Mapping[Split, Sequence[str]], targets: Mapping[Split, int]) -> bool:
+    """Returns whether no split that is to have tasks is left without the first two of them."""
+    return all(len(parts[split]) >= min(targets[split], _MIN_FILL) for split in SPLITS)
 
 
 def _fill_in_order(units: Iterable[Sequence[str]], targets: Mapping[Split, int]) -> dict[Split, list[str]]:
     parts: dict[Split, list[str]] = {split: [] for split in SPLITS}
     for unit in units:
-        lacking = max(_FAVOURED, key=lambda split: targets[split] - len(parts[split]))
+        lacking = max(FAVOURED, key=lambda split: targets[split] - len(parts[split]))
         if len(parts[lacking]) < targets[lacking]:
             parts[lacking].extend(unit)
     return parts
 
 
-def _rank(seed: int, name: str) -> bytes:
+def rank(seed: int, name: str | None) -> bytes:
+    """Returns what a name is ordered by: an order that the seed shuffles."""
     return hashlib.sha256(canonical_json([seed, name]).encode("utf-8")).digest()
 
 

@@ -63,7 +63,7 @@ def check_sizes(
     if not faults:
         return
     if units is not None:
-        fix = f"The tasks stay together in {units} sets: use a finer splits.group_by, or pin splits.ids."
+        fix = f"The tasks stay together in {units} sets: use a finer splits.group_key, or pin splits.ids."
     elif method == "ids":
         fix = "Pin at least 2 val ids and 1 test id; splits.allow_small: true goes on without a sound gate."
     else:

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from capevolve.errors import SplitError
 from capevolve.model import SPLITS, Split, TaskRef
+from capevolve.splits.apart import Parts, add_near, check_apart, share_content, tear_groups
 from capevolve.splits.ids import SHOWN, check_task_ids, show_id, show_some
+from capevolve.splits.keys import check_keys, describe_ungrouped, stratum_warnings
 from capevolve.splits.partition import bind_together, fill, largest_remainder
-from capevolve.splits.plan import DEFAULT_RATIOS, PerSplit, SplitPlan, SplitSettings, TaskRow, ratio_fault
+from capevolve.splits.plan import (
+    DEFAULT_RATIOS,
+    Marks,
+    PerSplit,
+    SplitPlan,
+    SplitSettings,
+    TaskRow,
+    ratio_fault,
+)
 from capevolve.splits.sizes import check_sizes, count_tasks, show_sizes, size_warnings
+from capevolve.splits.strata import fill_evenly
 
 _Names = Mapping[Split, Sequence[str]]
-_Parts = Mapping[Split, Sequence[TaskRow]]
+_Rows = Mapping[str, TaskRow]
 
 
-def make_splits(tasks: Iterable[TaskRow], settings: SplitSettings) -> SplitPlan:
+def make_splits(tasks: Iterable[TaskRow], settings: SplitSettings, keys: Iterable[str] = ()) -> SplitPlan:
     """Splits tasks into train, val and test.
 
     Args:
         tasks: All tasks of the project, in any order.
         settings: How to split them.
+        keys: The metadata keys that tasks have; named where a key of the settings is not one of them.
 
     Returns:
         The same plan, hence the same digest, whenever tasks and settings are the same.
@@ -33,31 +45,66 @@ def make_splits(tasks: Iterable[TaskRow], settings: SplitSettings) -> SplitPlan:
     """
     listed = list(tasks)
     check_task_ids(task.id for task in listed)
-    rows = {row.id: row for row in sorted(listed, key=lambda row: row.id)}
+    rows = _tell_apart({row.id: row for row in sorted(listed, key=lambda row: row.id)})
     _check_settings(settings)
-    warnings = _check_groups(rows.values(), settings.group_by)
+    check_keys(rows.values(), settings, keys)
     if settings.ids is not None:
-        names = _pin(rows, settings.ids, allow_small=settings.allow_small)
+        names, resized = _pin(rows, settings.ids, allow_small=settings.allow_small), None
     else:
         names, resized = _draw(rows, settings)
-        warnings += resized
-    parts: _Parts = {split: [rows[name] for name in sorted(names[split])] for split in SPLITS}
+    parts: Parts = {split: [rows[name] for name in sorted(names[split])] for split in SPLITS}
     if not settings.allow_no_holdout:
-        _check_apart(parts, settings)
-    elif _across(parts, lambda row: row.group):
-        warnings.append("Tasks of one group are in more than one split.")
+        check_apart(parts, settings)
     used = {row.id for part in parts.values() for row in part}
+    unused = [row for row in rows.values() if row.id not in used]
     plan = SplitPlan(
         train=_refs(parts["train"]),
         val=_refs(parts["val"]),
         test=_refs(parts["test"]),
         seed=settings.seed,
         method=settings.method,
-        holdout=not _shared(parts["test"], (*parts["train"], *parts["val"])),
-        val_holdout=not _shared(parts["val"], parts["train"]),
-        unused=_refs(row for row in rows.values() if row.id not in used),
+        holdout=not share_content(parts["test"], (*parts["train"], *parts["val"])),
+        val_holdout=not share_content(parts["val"], parts["train"]),
+        unused=_refs(unused),
+        marks=_mark([*parts["train"], *parts["val"], *parts["test"], *unused], settings),
     )
-    return replace(plan, warnings=(*warnings, *_plan_warnings(plan)))
+    hidden = {ref.id for ref in plan.test}
+    first = (describe_ungrouped(rows.values(), settings.group_key, hidden), resized, _describe_torn(parts))
+    warnings = [warning for warning in first if warning is not None] + _plan_warnings(plan, parts)
+    warnings += stratum_warnings(rows.values(), parts, settings)
+    return _look_for_near(replace(plan, warnings=tuple(warnings)), parts, settings)
+
+
+def _tell_apart(rows: _Rows) -> _Rows:
+    """Leaves inputs out of the comparison when all tasks have the same: then they tell nothing apart."""
+    inputs = {row.input_digest for row in rows.values()}
+    if len(rows) < 2 or len(inputs) > 1 or inputs == {None}:
+        return rows
+    return {name: replace(row, input_digest=None, text=None) for name, row in rows.items()}
+
+
+def _look_for_near(plan: SplitPlan, parts: Parts, settings: SplitSettings) -> SplitPlan:
+    if settings.near_duplicates == "ignore" or not any(row.text for part in parts.values() for row in part):
+        return plan
+    from capevolve.splits.near import find_near  # It loads numpy, which whoever only reads a spec need not.
+
+    return add_near(plan, find_near(parts), settings)
+
+
+def _mark(rows: Sequence[TaskRow], settings: SplitSettings) -> Marks | None:
+    """Returns what the plan rests on beside ids, digests and groups; None when that is nothing."""
+    marks = Marks()
+    if settings.stratify_key is not None:
+        names = sorted({row.stratum for row in rows if row.stratum is not None})
+        places = {name: place for place, name in enumerate(names)}
+        strata = tuple(None if row.stratum is None else places[row.stratum] for row in rows)
+        marks = replace(marks, stratum_names=tuple(names), strata=strata)
+    alike: dict[str, list[int]] = {}
+    for position, row in enumerate(rows):
+        alike.setdefault(row.content, []).append(position)
+    copies = [tuple(some) for some in alike.values() if len({rows[i].digest for i in some}) > 1]
+    marks = replace(marks, copies=tuple(copies))
+    return None if marks == Marks() else marks
 
 
 def _check_settings(settings: SplitSettings) -> None:
@@ -72,22 +119,7 @@ def _check_settings(settings: SplitSettings) -> None:
         raise SplitError(f"The {given[0]} {fault}.", where=f"splits.{given[0]}")
 
 
-def _check_groups(rows: Collection[TaskRow], group_by: str | None) -> list[str]:
-    """Returns a warning when some tasks lack the key that groups; refuses when all do."""
-    lacking = [show_id(row.id) for row in rows if row.group is None]
-    if group_by is None or not lacking:
-        return []
-    if len(lacking) == len(rows):
-        raise SplitError(
-            f"No task has {group_by!r} in its metadata.",
-            where="splits.group_by",
-            fix="Name a key that tasks() puts into Task.metadata, or remove group_by.",
-        )
-    alone = f"{count_tasks(len(lacking))} without {group_by!r} in the metadata"
-    return [f"{alone}, each a group of its own: {show_some(lacking)}."]
-
-
-def _draw(rows: Mapping[str, TaskRow], settings: SplitSettings) -> tuple[_Names, list[str]]:
+def _draw(rows: _Rows, settings: SplitSettings) -> tuple[_Names, str | None]:
     """Returns the ids of each split, drawn by the seed, and a warning when sizes are not as asked."""
     n, small = len(rows), settings.allow_small
     if settings.counts is not None:
@@ -105,23 +137,27 @@ def _draw(rows: Mapping[str, TaskRow], settings: SplitSettings) -> tuple[_Names,
         targets = largest_remainder(n, asked)
     check_sizes(targets, asked, n, method=settings.method, allow_small=small)
     units = bind_together(settings.seed, {row.id: _ties(row, settings) for row in rows.values()})
-    names = fill(units, targets)
+    if settings.stratify_key is None:
+        names = fill(units, targets)
+    else:
+        names = fill_evenly(units, {row.id: row.stratum for row in rows.values()}, targets, settings.seed)
     sizes = _sizes(names)
     check_sizes(sizes, asked, n, method=settings.method, allow_small=small, units=len(units))
     if sizes == targets:
-        return names, []
-    return names, [
-        f"Tasks that stay together change the sizes: {show_sizes(sizes)}, not {show_sizes(targets)}."
-    ]
+        return names, None
+    return (
+        names,
+        f"Tasks that stay together change the sizes: {show_sizes(sizes)}, not {show_sizes(targets)}.",
+    )
 
 
 def _ties(row: TaskRow, settings: SplitSettings) -> list[tuple[str, str]]:
     """Returns the marks that bind a task to others."""
     ties = [("group", row.group)] if row.group is not None else []
-    return [*ties, ("content", row.digest)] if settings.on_duplicate_content == "group" else ties
+    return [*ties, ("content", row.content)] if settings.on_duplicate_content == "group" else ties
 
 
-def _pin(rows: Mapping[str, TaskRow], ids: PerSplit[tuple[str, ...]], *, allow_small: bool) -> _Names:
+def _pin(rows: _Rows, ids: PerSplit[tuple[str, ...]], *, allow_small: bool) -> _Names:
     """Returns the pinned ids of each split, once every one of them names a task."""
     pinned = ids.by_split()
     unknown: list[tuple[str, Split]] = []
@@ -145,41 +181,16 @@ def _pin(rows: Mapping[str, TaskRow], ids: PerSplit[tuple[str, ...]], *, allow_s
     return pinned
 
 
-def _nearest(name: str, split: Split, rows: Mapping[str, TaskRow]) -> str:
+def _nearest(name: str, split: Split, rows: _Rows) -> str:
     near = difflib.get_close_matches(name, rows, n=1)
     return f"{show_id(name)} (pinned to {split}{', nearest: ' + show_id(near[0]) if near else ''})"
 
 
-def _check_apart(parts: _Parts, settings: SplitSettings) -> None:
-    """Refuses a task, a content or a group that is in two splits."""
-    merge = "Pin them to one split" if settings.ids else "Set splits.on_duplicate_content: group"
-    rules: tuple[tuple[str, Callable[[TaskRow], str | None], str], ...] = (
-        ("The same task is", lambda row: row.id, "Pin each id to one split"),
-        ("The same content is", lambda row: row.digest, merge),
-        ("Tasks of one group are", lambda row: row.group, "Pin them to one split"),
-    )
-    for what, key, fix in rules:
-        across = _across(parts, key)
-        if across:
-            raise SplitError(
-                f"{what} in more than one split: {show_some(across)}.",
-                where=f"splits.{settings.method}",
-                fix=f"{fix}; or accept a fit metric with splits.allow_no_holdout: true.",
-            )
+def _describe_torn(parts: Parts) -> str | None:
+    return "Tasks of one group are in more than one split." if tear_groups(parts) else None
 
 
-def _across(parts: _Parts, key: Callable[[TaskRow], str | None]) -> list[str]:
-    """Returns, for each key found in several splits, one task of each of them."""
-    found: dict[str, dict[Split, str]] = {}
-    for split, part in parts.items():
-        for row in part:
-            mark = key(row)
-            if mark is not None:
-                found.setdefault(mark, {}).setdefault(split, f"{show_id(row.id)} ({split})")
-    return [" and ".join(places.values()) for places in found.values() if len(places) > 1]
-
-
-def _plan_warnings(plan: SplitPlan) -> list[str]:
+def _plan_warnings(plan: SplitPlan, parts: Parts) -> list[str]:
     warnings = []
     if not plan.holdout:
         warnings.append(
@@ -189,8 +200,8 @@ def _plan_warnings(plan: SplitPlan) -> list[str]:
         warnings.append("val shares tasks or content with train: the gate judges what the proposer has seen.")
     if plan.unused:
         warnings.append(f"{count_tasks(len(plan.unused))} in no split: {show_some(_shown_ids(plan.unused))}.")
-    for name, refs in (("train", plan.train), ("val", plan.val), ("test", plan.test)):
-        copies = len(refs) - len({ref.digest for ref in refs})
+    for name, part in parts.items():
+        copies = len(part) - len({row.content for row in part})
         if copies:
             warnings.append(
                 f"{name} has {count_tasks(copies)} with the content of another one: they count twice."
@@ -200,12 +211,6 @@ def _plan_warnings(plan: SplitPlan) -> list[str]:
 
 def _shown_ids(refs: Iterable[TaskRef]) -> list[str]:
     return [show_id(ref.id) for ref in refs]
-
-
-def _shared(some: Iterable[TaskRow], others: Collection[TaskRow]) -> bool:
-    """Returns whether any task or content is in both."""
-    ids, contents = {row.id for row in others}, {row.digest for row in others}
-    return any(row.id in ids or row.digest in contents for row in some)
 
 
 def _sizes(names: _Names) -> dict[Split, int]:

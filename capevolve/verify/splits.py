@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from capevolve.adapters.records import ListedTask
@@ -14,8 +14,10 @@ from capevolve.ledger.evidence import RunDigests
 from capevolve.ledger.runs import SplitSet
 from capevolve.model import TaskRef
 from capevolve.spec import ProjectSpec
-from capevolve.splits import PerSplit, SplitPlan, SplitSettings, TaskRow, make_splits
-from capevolve.start import describe_splits, list_rows
+from capevolve.splits import Marks, PerSplit, SplitPlan, SplitSettings, TaskRow, make_splits
+from capevolve.splits.apart import add_near
+from capevolve.splits.keys import describe_ungrouped
+from capevolve.start import describe_splits, list_rows, read_marks
 from capevolve.verify.difference import expect, name_row, reading, refuse
 from capevolve.verify.evidence import check_evidence
 from capevolve.verify.history import History
@@ -37,19 +39,21 @@ def check_splits(
         TamperError: A task is elsewhere, or is another one, than the seed and the settings say.
     """
     _check_gone(tasks, history)
+    where = name_row("split_sets", run=run_id)
+    with reading(where):
+        marks = read_marks(splits)
     with reading(name_row("split_tasks", run=run_id)):
-        plan, problem = _draw_again(tasks, _settings(spec, tasks))
+        rows = _list_marked(tasks, marks)
+        plan, problem = _draw_again(rows, _settings(spec, tasks), marks)
     if plan is not None:
         _compare_rows(run_id, plan, tasks, history)
-    for frozen in tasks:
-        _check_content(run_id, frozen, spec.splits.group_by)
+    _check_contents(run_id, tasks, rows, spec)
     check_evidence(history, digests, "split_tasks", "split_sets")
-    where = name_row("split_sets", run=run_id)
     if plan is None:
         # The words of the problem may hold ids of test tasks.
         said = "" if history.is_sealed else f" {problem}"
         refuse(f"The splits cannot be drawn again from the tasks that are stored.{said}", where)
-    _compare_sets(where, splits, describe_splits(plan, splits.frozen_at))
+    _compare_sets(where, splits, plan, describe_ungrouped(_by_id(rows), spec.splits.group_key))
     for attempt in history.attempts:
         expect("test_digest", attempt.where, attempt.row.test_digest, splits.test_digest)
         expect("test_ids_digest", attempt.where, attempt.row.test_ids_digest, splits.test_ids_digest)
@@ -77,15 +81,29 @@ def _check_gone(tasks: Sequence[FrozenTask], history: History) -> None:
                 refuse("The row is gone.", name_row("split_tasks", split=key[0], task=key[1]))
 
 
-def _draw_again(
-    tasks: Sequence[FrozenTask], settings: SplitSettings
-) -> tuple[SplitPlan | None, UserError | None]:
-    rows = {}
+def _list_marked(tasks: Sequence[FrozenTask], marks: Marks) -> list[TaskRow]:
+    """The stored tasks with what the marks say of them."""
+    copies = {position: f"copies {i}" for i, alike in enumerate(marks.copies) for position in alike}
+    rows = []
     for frozen in tasks:
-        ref = frozen.task.ref
-        rows[ref.id] = TaskRow(ref.id, ref.digest, ref.cluster, frozen.task.group)
+        ref, place = frozen.task.ref, marks.strata[frozen.position] if marks.strata else None
+        stratum = None if place is None else marks.stratum_names[place]
+        rows.append(
+            TaskRow(ref.id, ref.digest, ref.cluster, frozen.task.group, stratum, copies.get(frozen.position))
+        )
+    return rows
+
+
+def _by_id(rows: Iterable[TaskRow]) -> list[TaskRow]:
+    """Every task once, ordered as the splitter orders them."""
+    return [row for _, row in sorted({row.id: row for row in rows}.items())]
+
+
+def _draw_again(
+    rows: Sequence[TaskRow], settings: SplitSettings, marks: Marks
+) -> tuple[SplitPlan | None, UserError | None]:
     try:
-        return make_splits(rows.values(), settings), None
+        return add_near(make_splits(_by_id(rows), settings), marks.near, settings), None
     except UserError as problem:
         return None, problem
 
@@ -121,26 +139,50 @@ def _locate(run_id: str, frozen: FrozenTask, history: History) -> str:
     return name_row("split_tasks", run=run_id, split=frozen.split, task=frozen.task.ref.id)
 
 
-def _check_content(run_id: str, frozen: FrozenTask, group_by: str | None) -> None:
-    """Compares a train task with its content, and refuses the content of any other."""
+def _check_contents(
+    run_id: str, tasks: Sequence[FrozenTask], rows: Sequence[TaskRow], spec: ProjectSpec
+) -> None:
+    """Compares each train task with its content, and refuses the content of any other."""
+    copies: dict[str, str | None] = {}
+    for frozen, row in zip(tasks, rows, strict=True):
+        where = name_row("split_tasks", run=run_id, position=frozen.position)
+        if frozen.split != "train":
+            expect("content", where, frozen.task.content is not None, computed=False)
+            continue
+        with reading(where):
+            found = _check_train_content(where, frozen, row, spec)
+            if found.input_digest is not None and row.input_digest is not None:
+                same = copies.setdefault(row.input_digest, found.input_digest)
+                expect("input, which marks call a copy", where, found.input_digest, same)
+
+
+def _check_train_content(where: str, frozen: FrozenTask, row: TaskRow, spec: ProjectSpec) -> TaskRow:
+    """Returns the task as its content tells it."""
     content, ref = frozen.task.content, frozen.task.ref
-    where = name_row("split_tasks", run=run_id, position=frozen.position)
-    if frozen.split != "train":
-        expect("content", where, content is not None, computed=False)
-        return
-    with reading(where):
-        if content is None:
-            refuse("The content of a train task is missing.", where)
-        expect("digest", where, ref.digest, digest_bytes(content.encode("utf-8")))
-        listed = ListedTask(ref.id, ref.digest, content, ref.cluster)
-        cluster = listed.metadata.get("cluster")
-        expect("cluster", where, ref.cluster, None if cluster is None else str(cluster))
-        expect("task_group", where, frozen.task.group, list_rows([listed], group_by)[0].group)
+    if content is None:
+        refuse("The content of a train task is missing.", where)
+    expect("digest", where, ref.digest, digest_bytes(content.encode("utf-8")))
+    listed = ListedTask(ref.id, ref.digest, content, ref.cluster)
+    cluster = listed.metadata.get("cluster")
+    expect("cluster", where, ref.cluster, None if cluster is None else str(cluster))
+    (told,) = list_rows([listed], spec.splits.group_key, spec.splits.stratify_key)
+    expect("task_group", where, frozen.task.group, told.group)
+    expect("stratum", where, row.stratum, told.stratum)
+    return told
 
 
-def _compare_sets(where: str, stored: SplitSet, drawn: SplitSet) -> None:
+def _compare_sets(where: str, stored: SplitSet, plan: SplitPlan, ungrouped: str | None) -> None:
+    """Compares what is stored of the splits with those drawn.
+
+    Args:
+        ungrouped: The warning of tasks without a group as capevolve 0.1 put it, with the ids of test too.
+    """
     with reading(where):
-        expect("payload", where, json.loads(stored.payload), json.loads(drawn.payload))
+        kept = json.loads(stored.payload)
+        if ungrouped is not None and kept["warnings"][:1] == [ungrouped]:
+            plan = replace(plan, warnings=(ungrouped, *plan.warnings[1:]))
+        drawn = describe_splits(plan, stored.frozen_at)
+        expect("payload", where, kept, json.loads(drawn.payload))
     expect("digest", where, stored.digest, drawn.digest)
     expect("test_digest", where, stored.test_digest, drawn.test_digest)
     expect("test_ids_digest", where, stored.test_ids_digest, drawn.test_ids_digest)

@@ -1,13 +1,22 @@
 import dataclasses
+import json
 import random
+from collections import Counter
 from fractions import Fraction
+from itertools import pairwise
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from capevolve.adapters.catalog import describe_task
+from capevolve.adapters.records import ListedTask
 from capevolve.errors import SplitError
-from capevolve.model import SPLITS
+from capevolve.model import SPLITS, Task
 from capevolve.splits import PerSplit, SplitPlan, SplitSettings, TaskRow, check_task_ids, make_splits
+from capevolve.splits.content import normalise_text, read_input
+from capevolve.splits.near import find_near, list_words
+from capevolve.splits.strata import share_out
+from capevolve.start import describe_splits, list_rows, plan_splits, read_marks
 
 # Printable text of any script: hostile characters have their own test below.
 task_ids = st.text(
@@ -195,3 +204,233 @@ def test_tiny_sets_are_refused_or_have_every_split(
     assert plan.test
     assert len(plan.val) >= 2 or allow_small
     assert plan.train or method == "counts"
+
+
+# --- strata ---------------------------------------------------------------------------------------
+
+
+@st.composite
+def stratified_rows(draw: st.DrawFn, groups: int = 0) -> list[TaskRow]:
+    names = draw(st.lists(st.none() | st.text(max_size=3), min_size=1, max_size=6, unique=True))
+    tasks = draw(task_rows(groups=groups))
+    rows = [dataclasses.replace(task, stratum=draw(st.sampled_from(names))) for task in tasks]
+    assume(any(row.stratum is not None for row in rows))
+    return rows
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    sizes = draw(st.lists(st.integers(0, 12), max_size=8))
+    cuts = sorted(draw(st.lists(st.integers(0, sum(sizes)), min_size=3, max_size=3)))
+    ends = [0, *cuts, sum(sizes)]
+    return sizes, [after - before for before, after in pairwise(ends)]
+
+
+@on_any_machine
+@given(tables())
+def test_shares_add_up_both_ways_and_are_less_than_one_from_the_ideal(table: tuple[list[int], list[int]]):
+    sizes, targets = table
+    shares = share_out(sizes, targets)
+    assert [sum(row) for row in shares] == sizes
+    assert [sum(row[c] for row in shares) for c in range(4)] == targets
+    for size, row in zip(sizes, shares, strict=True):
+        assert all(
+            abs(Fraction(size * t, sum(sizes) or 1) - x) < 1 for t, x in zip(targets, row, strict=True)
+        )
+
+
+@on_any_machine
+@given(stratified_rows(), seeds, st.none() | ratios(), st.data())
+def test_every_stratum_is_less_than_one_task_from_its_share_and_totals_are_exact(
+    tasks: list[TaskRow], seed: int, asked: PerSplit[float] | None, data: st.DataObject
+):
+    how = SplitSettings(seed=seed, ratios=asked)
+    if asked is None:
+        val = data.draw(st.integers(2, len(tasks) - 2))
+        test = data.draw(st.integers(1, len(tasks) - val - 1))
+        counts = PerSplit(data.draw(st.integers(1, len(tasks) - val - test)), val, test)
+        how = SplitSettings(seed=seed, counts=counts)
+    plain = split_or_skip(tasks, how)
+    plan = make_splits(tasks, dataclasses.replace(how, stratify_key="level"))
+    strata = Counter(task.stratum for task in tasks)
+    stratum = {task.id: task.stratum for task in tasks}
+    for split, names in parts(plan).items():
+        assert len(names) == len(parts(plain)[split])
+        found = Counter(stratum[name] for name in names)
+        for name, size in strata.items():
+            assert abs(found[name] - Fraction(size * len(names), len(tasks))) < 1
+    assert sorted(ref.id for _, ref in plan.places()) == sorted(stratum)
+
+
+@on_any_machine
+@given(stratified_rows(groups=12), seeds, st.randoms(use_true_random=False))
+def test_strata_with_groups_tear_no_group_and_ignore_the_order(
+    tasks: list[TaskRow], seed: int, shuffler: random.Random
+):
+    how = SplitSettings(seed=seed, stratify_key="level")
+    plan = split_or_skip(tasks, how)
+    group = {task.id: task.group for task in tasks if task.group is not None}
+    homes = {(group[name], split) for split, names in parts(plan).items() for name in names & group.keys()}
+    assert len(homes) == len({name for name, _ in homes})
+    assert sorted(ref.id for _, ref in plan.places()) == sorted(task.id for task in tasks)
+    shuffled = list(tasks)
+    shuffler.shuffle(shuffled)
+    assert make_splits(shuffled, how) == plan
+
+
+# --- metadata, as adapters may write it -----------------------------------------------------------
+
+hostile_values = st.sampled_from(
+    [None, 1, "1", 1.0, True, "true", False, 0, "", " ", "null", [], [1, "a"], {}, {"a": None}, {"b": [1]},
+     "\U0001f600", "x" * 300, "y\u0301", "ý", "a\nb", -1.5, 10**30, "t1"]
+)  # fmt: skip
+
+
+@st.composite
+def listed_tasks(draw: st.DrawFn) -> list[ListedTask]:
+    n = draw(st.integers(6, 24))
+    inputs = (
+        st.sampled_from(["Who?", "who? ", "a b c d e f g h i j", "A b c d e f g h i j k", None, 7])
+        | st.integers()
+    )
+    tasks = []
+    for i in range(n):
+        metadata = {key: draw(hostile_values) for key in ("level", "family") if draw(st.booleans())}
+        tasks.append(describe_task(Task(f"task-{i}-id", draw(inputs), i, metadata)))
+    return tasks
+
+
+split_settings = st.builds(
+    SplitSettings,
+    seed=seeds,
+    group_key=st.none() | st.just("family"),
+    stratify_key=st.none() | st.just("level"),
+    allow_no_holdout=st.booleans(),
+    allow_small=st.booleans(),
+    on_duplicate_content=st.sampled_from(["refuse", "group"]),
+    near_duplicates=st.sampled_from(["warn", "refuse", "ignore"]),
+)
+
+
+@on_any_machine
+@given(listed_tasks(), split_settings)
+def test_hostile_metadata_splits_or_is_refused_and_no_message_names_a_test_task(
+    tasks: list[ListedTask], how: SplitSettings
+):
+    ignoring = dataclasses.replace(how, allow_no_holdout=True, near_duplicates="ignore")
+    try:
+        plan, said = plan_splits(tasks, how), ()
+    except SplitError as error:
+        said = (str(error),)
+        try:
+            plan = plan_splits(tasks, ignoring)  # the same draw, had it not been refused
+        except SplitError:
+            return  # nothing was drawn
+    for message in (*said, *plan.warnings):
+        assert not any(repr(ref.id) in message for ref in plan.test)
+        assert message.replace("\n", "").isprintable()
+    values = {task.id: task.metadata.get("family") for task in tasks}
+    if how.group_key is not None:
+        homes: dict[str, set[str]] = {}
+        for split, names in parts(plan).items():
+            for name in names:
+                if values[name] is not None:
+                    homes.setdefault(json.dumps(values[name], sort_keys=True), set()).add(split)
+        assert all(len(home) == 1 for home in homes.values())
+
+
+@on_any_machine
+@given(listed_tasks(), split_settings)
+def test_what_a_plan_rests_on_is_kept_and_read_back(tasks: list[ListedTask], how: SplitSettings):
+    try:
+        plan = plan_splits(tasks, how)
+    except SplitError:
+        assume(False)
+        raise
+    kept = describe_splits(plan, 0.0)
+    assert ("marks" in json.loads(kept.payload)) is (plan.marks is not None)
+    marks = read_marks(kept)
+    assert plan.marks is None or marks == plan.marks
+    rows = {row.id: row for row in list_rows(tasks, how.group_key, how.stratify_key)}
+    for position, (_, ref) in enumerate(plan.places()):
+        if marks.strata:
+            place = marks.strata[position]
+            assert rows[ref.id].stratum == (None if place is None else marks.stratum_names[place])
+    for alike in marks.copies:
+        assert len({rows[plan.places()[position][1].id].input_digest for position in alike}) == 1
+
+
+# --- content --------------------------------------------------------------------------------------
+
+texts = st.text(max_size=12)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@on_any_machine
+@given(st.lists(st.text(st.characters(max_codepoint=0x24F), min_size=1, max_size=5), min_size=1), st.data())
+def test_white_space_and_case_never_tell_inputs_apart(words: list[str], data: st.DataObject):
+    words = [word for word in words if word.split() == [word] and word.isascii()]
+    spaces = st.text(st.sampled_from(" \t\n\u00a0\u2003\r"), min_size=1, max_size=3)
+    turned = [word.swapcase() if data.draw(st.booleans()) else word for word in words]
+    spaced = "".join(data.draw(spaces) + word for word in turned) + data.draw(spaces)
+    assert read_input(spaced) == read_input(" ".join(words))
+
+
+@on_any_machine
+@given(texts)
+def test_normalising_twice_is_normalising_once(text: str):
+    assert normalise_text(normalise_text(text)) == normalise_text(text)
+
+
+@on_any_machine
+@given(json_values, json_values)
+def test_inputs_are_the_same_when_they_are_and_only_then(one: object, other: object):
+    def fold(value: object) -> str:
+        if isinstance(value, str):
+            return json.dumps(normalise_text(value))
+        if isinstance(value, list):
+            return f"[{','.join(map(fold, value))}]"
+        if isinstance(value, dict):
+            return f"{{{','.join(json.dumps(key) + ':' + fold(value[key]) for key in sorted(value))}}}"
+        return json.dumps(value)
+
+    if read_input(one).digest is not None and read_input(other).digest is not None:
+        assert (read_input(one).digest == read_input(other).digest) is (fold(one) == fold(other))
+
+
+@st.composite
+def near_parts(draw: st.DrawFn) -> dict[str, list[TaskRow]]:
+    words = st.sampled_from("abcdef")
+    bases = draw(st.lists(st.lists(words, min_size=1, max_size=30), min_size=1, max_size=3))
+    rows = []
+    for i in range(draw(st.integers(0, 14))):
+        text = list(draw(st.sampled_from(bases)))
+        for _ in range(draw(st.integers(0, 2))):
+            text.insert(draw(st.integers(0, len(text))), draw(words))
+        content = read_input(" ".join(text))
+        rows.append(TaskRow(f"t{i:02}", f"d{i}", input_digest=content.digest, text=content.text))
+    a, b = sorted(draw(st.tuples(st.integers(0, len(rows)), st.integers(0, len(rows)))))
+    return {"train": rows[:a], "val": rows[a:b], "test": rows[b:]}
+
+
+@on_any_machine
+@given(near_parts())
+def test_near_duplicates_are_those_that_comparing_everything_finds(found_in: dict[str, list[TaskRow]]):
+    def shingles(row: TaskRow) -> set[tuple[str, ...]]:
+        words = list_words(row.text or "", 10**6)
+        size = min(5, len(words))
+        return {tuple(words[i : i + size]) for i in range(len(words) - size + 1)}
+
+    def is_near(one: TaskRow, other: TaskRow) -> bool:
+        both, either = shingles(one) & shingles(other), shingles(one) | shingles(other)
+        return one.content != other.content and Fraction(len(both), len(either)) >= Fraction(4, 5)
+
+    near = find_near(found_in)
+    told = {} if near is None else {(split, other): n for split, other, n in near.found}
+    for split, other in (("test", "train"), ("test", "val"), ("val", "train")):
+        tasks = [one for one in found_in[split] if any(is_near(one, two) for two in found_in[other])]
+        assert told.get((split, other), 0) == len(tasks)

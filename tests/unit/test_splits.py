@@ -206,14 +206,14 @@ class TestGroups:
     def test_a_group_stays_in_one_split(self):
         tasks = [TaskRow(f"t{i}", f"c{i}", group=f"family {i // 3}") for i in range(60)]
         for seed in range(20):
-            plan = make_splits(tasks, SplitSettings(seed=seed, group_by="family"))
+            plan = make_splits(tasks, SplitSettings(seed=seed, group_key="family"))
             homes = [{int(name[1:]) // 3 for name in ids(refs)} for refs in (plan.train, plan.val, plan.test)]
             assert sum(map(len, homes)) == len(set().union(*homes)) == 20
             assert plan.holdout
 
     def test_changed_sizes_are_told(self):
         tasks = [TaskRow(f"t{i}", f"c{i}", group=f"family {i // 7}") for i in range(42)]
-        plan = make_splits(tasks, SplitSettings(group_by="family"))
+        plan = make_splits(tasks, SplitSettings(group_key="family"))
         assert any("not train/val/test = 21/11/10" in w for w in plan.warnings)
 
     def test_the_seed_decides_among_groups_too(self):
@@ -229,23 +229,43 @@ class TestGroups:
     @pytest.mark.parametrize("seed", range(20))
     def test_one_large_group_does_not_leave_a_split_empty(self, seed: int):
         tasks = [TaskRow(f"t{i}", f"c{i}", group="large" if i < 30 else None) for i in range(40)]
-        plan = make_splits(tasks, SplitSettings(seed=seed, group_by="family"))
+        plan = make_splits(tasks, SplitSettings(seed=seed, group_key="family"))
         assert min(sizes(plan)) >= 2
 
     def test_fewer_groups_than_splits_are_refused_with_sizes(self):
         tasks = [TaskRow(f"t{i}", f"c{i}", group=f"g{i % 2}") for i in range(40)]
-        message = refusal(tasks, group_by="family")
+        message = refusal(tasks, group_key="family")
         assert "would get no task" in message
         assert "train/val/test = 20/20/0" in message or "train/val/test = 20/0/20" in message
         assert "2 sets" in message
 
     def test_a_key_that_no_task_has_is_refused(self):
-        assert "No task has 'famly' in its metadata" in refusal(rows(40), group_by="famly")
+        assert "No task has 'famly' in its metadata" in refusal(rows(40), group_key="famly")
 
-    def test_tasks_without_the_key_stand_alone_and_are_named(self):
-        tasks = [TaskRow(f"t{i}", f"c{i}", group=None if i == 5 else f"g{i // 2}") for i in range(40)]
-        plan = make_splits(tasks, SplitSettings(group_by="family"))
-        assert any("1 task without 'family'" in w and "'t5'" in w for w in plan.warnings)
+    def test_tasks_without_the_key_stand_alone_and_those_not_in_test_are_named(self):
+        alone = make_splits(rows(40), SplitSettings())  # one task to a group splits like no group
+        lacking = {*ids(alone.test)[:2], *ids(alone.train)[:2], *ids(alone.val)[:1]}
+        tasks = [dataclasses.replace(row, group=None if row.id in lacking else row.id) for row in rows(40)]
+        plan = make_splits(tasks, SplitSettings(group_key="family"))
+        [warning] = [w for w in plan.warnings if "without 'family'" in w]
+        hidden = lacking & set(ids(plan.test))
+        assert len(hidden) == 2
+        assert warning.startswith("5 tasks without")
+        assert {name for name in lacking if repr(name) in warning} == lacking - hidden
+        assert warning.endswith("and 2 more.")
+
+    def test_a_key_that_only_test_tasks_lack_names_nobody(self):
+        named = make_splits(rows(40), SplitSettings()).test[0].id
+        tasks = [dataclasses.replace(row, group=None if row.id == named else row.id) for row in rows(40)]
+        plan = make_splits(tasks, SplitSettings(group_key="family"))
+        assert named in ids(plan.test)
+        assert "1 task without 'family' in the metadata, each a group of its own." in plan.warnings
+
+    def test_a_key_that_no_task_has_is_refused_with_the_keys_that_there_are(self):
+        with pytest.raises(SplitError) as caught:
+            make_splits(rows(8), SplitSettings(group_key="famly"), ["cluster", "family", "zone"])
+        assert "the keys there are 'family', 'cluster', 'zone'" in caught.value.what
+        assert caught.value.where == "splits.group_key"
 
     def test_counts_with_groups_leave_whole_groups_unused(self):
         tasks = [TaskRow(f"t{i}", f"c{i}", group=f"{i // 4}") for i in range(40)]
@@ -339,6 +359,7 @@ class TestDuplicateContent:
                 plan = make_splits(copies(40), SplitSettings(seed=seed))
             except SplitError as error:
                 assert "splits.on_duplicate_content: group" in str(error)
+                assert ("a test task" in str(error)) is (str(error).count("(") == 1)
                 apart += 1
             else:
                 homes = [{"t0", "t1"} & set(ids(part)) for part in (plan.train, plan.val, plan.test)]
