@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from capevolve.adapters.ready import refer_to_adapter
 from capevolve.adapters.records import AdapterRef
 from capevolve.canonical import digest_bytes
 from capevolve.errors import FencedError, LedgerError, UserError
@@ -86,7 +87,7 @@ class OpenRun:
     @property
     def adapter(self) -> AdapterRef:
         """The project's adapter."""
-        return AdapterRef(self.root, self.spec.adapter)
+        return refer_to_adapter(self.root, self.spec)
 
     @property
     def ref(self) -> RunRef:

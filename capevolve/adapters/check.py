@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from capevolve.adapters.pool import HostPool
-from capevolve.adapters.probe import KEY, TARGET_VARIABLE
+from capevolve.adapters.probe import KEY, READY_VARIABLE, TARGET_VARIABLE
 from capevolve.adapters.records import AdapterRef, ListedTask, TrialReply, TrialRequest
 from capevolve.model import Reason, Scored, Unmeasured
 
@@ -68,7 +68,7 @@ async def check_adapter(
         slots=1,
         timeout_s=timeout_s,
         grace_s=2.0,
-        env={TARGET_VARIABLE: adapter.target},
+        env={TARGET_VARIABLE: adapter.target, READY_VARIABLE: adapter.ready},
         prefetch=False,
     )
     async with pool:

@@ -257,6 +257,7 @@ class Crew:
             grace_s=setting.limits.grace_s,
             parent_pid=os.getpid(),
             listing=False,
+            ready=setting.adapter.ready,
         )
         try:
             await seat.process.start(order)

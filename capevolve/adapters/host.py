@@ -69,7 +69,7 @@ class _Host:
         explain_deaths(surroundings.output)
         candidate = None if order.candidate_dir is None else Path(order.candidate_dir)
         with self._blame("cannot be loaded"):
-            loaded = load_adapter(self._root, order.target, candidate)
+            loaded = load_adapter(self._root, order.target, candidate, ready=order.ready)
         self._channel.send(Loaded(describe_adapter(loaded, self._root)))
         width = order.async_width if loaded.is_async else order.sync_width
         surroundings.alone = width == 1

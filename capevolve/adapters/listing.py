@@ -47,6 +47,7 @@ async def list_tasks(
         grace_s=0.0,
         parent_pid=os.getpid(),
         listing=True,
+        ready=adapter.ready,
     )
     reader = _Reader()
     marker = uuid.uuid4().hex

@@ -16,18 +16,21 @@ from importlib.machinery import (
 )
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import capevolve
 from capevolve.adapters.contract import Adapter
 from capevolve.adapters.imports import find_imports
-from capevolve.adapters.late import keep_modules
+from capevolve.adapters.late import keep_modules, load_late
 from capevolve.adapters.records import AdapterFacts
 from capevolve.canonical import digest, digest_bytes
 from capevolve.errors import AdapterError
 
 MODULE_NAME = "_capevolve_adapter"
 """The name under which an adapter's file is loaded, so that `adapter.py` collides with nobody."""
+
+SETTINGS = "tasks, target, scoring"
+"""What stands where the class of an adapter is named, for a ready one."""
 
 _METHODS = ("tasks", "run_target", "score")
 _NOT_THE_USERS = {".capevolve", ".venv", "site-packages", "dist-packages", "node_modules"}
@@ -50,12 +53,16 @@ class LoadedAdapter:
         instance: The user's object.
         file: Where its class is defined.
         seed_by_name: False when `run_target` takes the seed as its third positional argument.
+        sources: For a ready adapter the user's files that it names; they define it in place of `file`.
+        settings: For a ready adapter the digest of its sections.
     """
 
     instance: Any
     file: Path
     is_async: bool
     seed_by_name: bool
+    sources: tuple[Path, ...] = ()
+    settings: str = ""
 
 
 class _FreshLoader(SourceFileLoader):
@@ -66,7 +73,9 @@ class _FreshLoader(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
-def load_adapter(root: Path, target: str, candidate_dir: Path | None = None) -> LoadedAdapter:
+def load_adapter(
+    root: Path, target: str, candidate_dir: Path | None = None, *, ready: str = ""
+) -> LoadedAdapter:
     """Loads an adapter and makes its object.
 
     The adapter's directory comes first on `sys.path`, the root last.
@@ -75,13 +84,17 @@ def load_adapter(root: Path, target: str, candidate_dir: Path | None = None) -> 
         root: The project's directory.
         target: See `AdapterRef`.
         candidate_dir: Its modules, like those under the root, are compiled afresh.
+        ready: See `AdapterRef`.
 
     Raises:
         AdapterError: There is no such file or class, or a method of the contract is missing.
         BaseException: Whatever the user's code raised while it was loaded.
     """
+    if ready:
+        load_ready = load_late("capevolve.adapters.ready.loading").load_ready  # it needs pydantic
+        return cast("LoadedAdapter", load_ready(root, target, candidate_dir, ready))
     place, _, class_name = target.partition(":")
-    _read_sources_only([root] if candidate_dir is None else [root, candidate_dir])
+    read_sources_only([root] if candidate_dir is None else [root, candidate_dir])
     module = _load_file(root, place) if place.endswith(".py") else _load_module(root, place)
     maker = _find_class(module, class_name, target)
     instance: Any = maker() if inspect.isclass(maker) or inspect.isfunction(maker) else maker
@@ -98,20 +111,23 @@ def describe_adapter(loaded: LoadedAdapter, root: Path) -> AdapterFacts:
     when it is first called. A name that is computed (`importlib.import_module(x)`) is not followed.
     """
     top = root.resolve()
-    files: dict[str, str] = {_relative(loaded.file, top): digest_bytes(loaded.file.read_bytes())}
+    own = loaded.sources if loaded.settings else (loaded.file,)
+    files: dict[str, str] = {_relative(path, top): digest_bytes(path.read_bytes()) for path in own}
     for module in list(sys.modules.values()):
         source = getattr(module, "__file__", None)
         if not isinstance(source, str):
             continue
         path = Path(source).resolve()
-        if _is_users(path, top) and path.is_file():
+        if is_users(path, top) and path.is_file():
             files[_relative(path, top)] = digest_bytes(path.read_bytes())
-    for path in find_imports([top / name for name in files], [loaded.file.parent, top]):
-        if _is_users(path, top):
+    folders = [*dict.fromkeys(path.parent for path in own), top]
+    for path in find_imports([top / name for name in files], folders):
+        if is_users(path, top):
             files[_relative(path, top)] = digest_bytes(path.read_bytes())
-    kind = type(loaded.instance).__name__
+    kind = SETTINGS if loaded.settings else type(loaded.instance).__name__
     rows = tuple(sorted(files.items()))
-    mark = digest({"class": kind, "files": [list(row) for row in rows]})
+    parts = {"settings": loaded.settings} if loaded.settings else {}
+    mark = digest({"class": kind, "files": [list(row) for row in rows], **parts})
     return AdapterFacts(kind, loaded.is_async, _relative(loaded.file, top), rows, mark)
 
 
@@ -135,8 +151,22 @@ def _load_file(root: Path, place: str) -> ModuleType:
 
 
 def _load_module(root: Path, place: str) -> ModuleType:
+    open_root(root)
+    return import_named(root, place)
+
+
+def open_root(root: Path) -> None:
+    """Puts the project's directory first on `sys.path`."""
     _give_way(root)
     sys.path.insert(0, str(root.resolve()))
+
+
+def import_named(root: Path, place: str) -> ModuleType:
+    """Imports a module of the user.
+
+    Raises:
+        AdapterError: There is none of that name.
+    """
     try:
         found = importlib.util.find_spec(place)
     except ModuleNotFoundError:
@@ -148,12 +178,13 @@ def _load_module(root: Path, place: str) -> ModuleType:
     return importlib.import_module(place)
 
 
-def _read_sources_only(directories: list[Path]) -> None:
+def read_sources_only(directories: list[Path]) -> None:
+    """Has the modules under these directories compiled afresh, whatever `.pyc` lies beside them."""
     tops = [directory.resolve() for directory in directories]
 
     def finder(path: str) -> FileFinder:
         directory = Path(path).resolve()
-        if not any(_is_users(directory / "x.py", top) for top in tops):
+        if not any(is_users(directory / "x.py", top) for top in tops):
             raise ImportError(path)
         return FileFinder(path, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_FreshLoader, SOURCE_SUFFIXES))
 
@@ -240,7 +271,8 @@ def _takes_seed_by_name(instance: Any, file: Path) -> bool:
     )
 
 
-def _is_users(path: Path, top: Path) -> bool:
+def is_users(path: Path, top: Path) -> bool:
+    """True for a file below `top` that is neither capevolve's, nor installed, nor a run's."""
     if not path.is_relative_to(top) or path.is_relative_to(_PACKAGE):
         return False
     for prefix in (Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()):

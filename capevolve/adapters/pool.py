@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -63,7 +64,7 @@ class HostPool:
             raise ValueError("slots and trials_per_host are at least 1")
         limits = Limits(timeout_s, grace_s, start_timeout_s)
         setting = Setting(
-            adapter=AdapterRef(adapter.root.absolute(), adapter.target),
+            adapter=replace(adapter, root=adapter.root.absolute()),
             candidate_dir=candidate_dir.absolute(),
             slots=slots,
             limits=limits,

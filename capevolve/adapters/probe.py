@@ -19,6 +19,7 @@ from typing import Any
 from capevolve.adapters.loader import LoadedAdapter, load_adapter
 
 TARGET_VARIABLE = "CAPEVOLVE_PROBE_TARGET"
+READY_VARIABLE = "CAPEVOLVE_PROBE_READY"
 KEY = "capevolve_probe"
 
 # Not LOAD_CONST or LOAD_ATTR: a text "seed" and `random.seed` are other things.
@@ -134,6 +135,8 @@ def _reward(score: Any) -> str:
 
 def make_probe() -> Probe:
     """Loads the user's adapter named in the environment and watches it."""
-    loaded = load_adapter(Path.cwd(), os.environ[TARGET_VARIABLE])
+    # Taken out: what the adapter starts has no use for them.
+    target, ready = os.environ.pop(TARGET_VARIABLE), os.environ.pop(READY_VARIABLE, "")
+    loaded = load_adapter(Path.cwd(), target, ready=ready)
     kind = AsyncProbe if inspect.iscoroutinefunction(loaded.instance.run_target) else Probe
     return kind(loaded)

@@ -17,11 +17,13 @@ class AdapterRef:
     Attributes:
         root: The project's directory: the hosts' working directory.
         target: `adapter.py`, `adapters/adapter.py:Class` or `package.module:Class`; the class is `Adapter`
-            unless named.
+            unless named. `capevolve.yaml` for a ready adapter.
+        ready: The JSON text of a `ReadySpec`; empty for an adapter that the user wrote.
     """
 
     root: Path
     target: str
+    ready: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,12 @@ class AdapterFacts:
     """What a host learned by loading the adapter.
 
     Attributes:
-        class_name: The adapter's class.
+        class_name: The adapter's class; for a ready one the sections that define it.
         is_async: True when `run_target` is `async def`.
         file: The adapter's file, relative to the project's root where it lies under it.
         files: Path and digest of that file and of every module loaded from under the root, sorted.
-        digest: One digest over `class_name` and `files`: it changes when the adapter or its scorer does.
+        digest: One digest over `class_name`, `files` and a ready adapter's sections: it changes when the
+            adapter or its scorer does.
     """
 
     class_name: str

@@ -45,6 +45,7 @@ class Open:
     grace_s: float
     parent_pid: int
     listing: bool
+    ready: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,8 @@ def _pack_run(message: Run) -> list[Any]:
 
 def _pack_open(m: Open) -> list[Any]:
     widths = [m.sync_width, m.async_width]
-    return [m.root, m.target, m.candidate_dir, *widths, m.timeout_s, m.grace_s, m.parent_pid, m.listing]
+    limits = [m.timeout_s, m.grace_s, m.parent_pid]
+    return [m.root, m.target, m.candidate_dir, *widths, *limits, m.listing, m.ready]
 
 
 def _pack_listed(message: Listed) -> list[Any]:
