@@ -17,10 +17,14 @@ from capevolve.errors import TestSealError
 from capevolve.evaluate import EvaluationRequest, evaluate_together
 from capevolve.evaluate.progress import Progress, ignore_progress
 from capevolve.evaluate.ticket import Ticket
+from capevolve.gate.from_spec import gate_settings
+from capevolve.gate.record import read_past
+from capevolve.gate.val_record import ValRecord, build_val
+from capevolve.gate.val_scores import read_val_scores
 from capevolve.ledger.attempts import find_attempt
 from capevolve.ledger.evaluations import list_evaluations
 from capevolve.ledger.proposals import read_verdicts
-from capevolve.ledger.runs import find_splits, read_run
+from capevolve.ledger.runs import find_splits, read_run, read_split
 from capevolve.ledger.trials import read_trials
 from capevolve.model import Measurement
 from capevolve.result import FinalResult, SealRecord, build_result
@@ -150,6 +154,7 @@ def _compute(
         mine = [e for e in list_evaluations(connection, run.id) if e.key.attempt_id == attempt.id]
         interrupted = sum(t.interrupted for e in mine for t in read_trials(connection, e.id))
         looks = seal.count_earlier_looks(connection, splits)
+        val = _read_val(connection, run, request)
         record = SealRecord(
             looks=looks,
             look=attempt.look,
@@ -170,4 +175,13 @@ def _compute(
         ks=request.ks,
         splits=splits,
         seal=record,
+        val=val,
     )
+
+
+def _read_val(connection: Connection, run: OpenRun, request: seal.PlanRequest) -> ValRecord | None:
+    settings = gate_settings(run.spec.gate)
+    refs = [task.ref for task in read_split(connection, run.id, "val")]
+    scores = read_val_scores(read_past(connection, run), settings, refs)
+    fresh = settings.confirm is not None
+    return build_val(request.best_id, request.seed_id, scores, fresh=fresh)

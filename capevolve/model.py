@@ -203,6 +203,33 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class StageVerdict:
+    """What one stage of a confirmation found.
+
+    Attributes:
+        stage: `race`, `screen`, `look-1`, ...
+        p_value: One-sided, of all that the stage judges on; None when too little was measured for one.
+        reject_above: The stage rejects a larger p-value.
+        accept_at: The stage accepts this p-value or a smaller one; None for a stage that can never accept.
+        slot: Which of the slots a look uses, from 1; None for a stage that spends no alpha.
+        alpha: The level of that slot.
+        num_trials, base_seed: Trials per task and arm that the stage added, and the seed of the first.
+        candidate_evaluation, incumbent_evaluation: Where they are; None where the incumbent's record served.
+    """
+
+    stage: str
+    p_value: float | None
+    reject_above: float
+    accept_at: float | None
+    slot: int | None
+    alpha: float | None
+    num_trials: int
+    base_seed: int
+    candidate_evaluation: str
+    incumbent_evaluation: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """A gate's decision with everything it rests on.
 
@@ -215,6 +242,7 @@ class Verdict:
         n: Tasks that entered the comparison.
         improved, worse, same: Counts of those tasks by sign of their delta.
         dropped: Tasks left out, each with the reason.
+        stages: For mode `confirm` what was judged on, stage by stage.
     """
 
     decision: Decision
@@ -229,3 +257,4 @@ class Verdict:
     worse: int
     same: int
     dropped: tuple[tuple[str, str], ...] = ()
+    stages: tuple[StageVerdict, ...] = ()

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from capevolve.canonical import canonical_json
+from capevolve.gate.val_record import ValRecord
 from capevolve.ledger.runs import SplitSet
 from capevolve.model import Estimate, Measurement, Summary
 from capevolve.stats import PValue, compare, sign_flip, summarize, within_task_permutation
@@ -127,6 +128,7 @@ class FinalResult(_Stored):
     test_delta_reason: Literal["no_change", "not_measured"] | None
     test_looks: int
     seal: SealRecord
+    val: ValRecord | None = None
 
     def to_json(self) -> str:
         """The result as canonical JSON."""
@@ -144,6 +146,7 @@ def build_result(
     ks: tuple[int, ...],
     splits: SplitSet,
     seal: SealRecord,
+    val: ValRecord | None = None,
 ) -> FinalResult:
     """Computes the result from the test measurements.
 
@@ -169,6 +172,7 @@ def build_result(
         test_delta_reason=reason,
         test_looks=seal.look,
         seal=seal,
+        val=val,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -33,6 +33,9 @@ Rescore = Annotated[
         metavar="REASON",
         help="Take another look at the test split. The reason stays on record for ever.",
     ),
+]
+HopelessGate = Annotated[
+    bool, typer.Option("--allow-hopeless-gate", help="Go on although the gate can never accept.")
 ]
 
 HERE = Path()
@@ -69,11 +72,15 @@ def show_version(
 def init(
     folder: Annotated[Path, typer.Argument(help="The folder of the new project.")],
     name: Annotated[str | None, typer.Option(help="Its name; left out, the folder's.")] = None,
+    target: Annotated[
+        Literal["class", "command", "openai", "python"],
+        typer.Option(help="What runs a task: an adapter class of yours, a program, a model, a function."),
+    ] = "class",
 ) -> None:
     """Make a project that runs as it is, to replace piece by piece with your own."""
-    from capevolve.cli.init import init_project
+    from capevolve.cli.init import TargetKind, init_project
 
-    init_project(folder, name)
+    init_project(folder, name, TargetKind(target))
 
 
 @app.command()
@@ -85,17 +92,53 @@ def check(project: Project = HERE) -> None:
 
 
 @app.command()
+def plan(
+    project: Project = HERE,
+    effect: Annotated[
+        float | None, typer.Option("--effect", help="The improvement to find, such as 0.05; left out, 0.1.")
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds-per-rollout", help="Left out, as measured on the newest run."),
+    ] = None,
+    usd: Annotated[
+        float | None,
+        typer.Option("--usd-per-rollout", help="Left out, as measured on the newest run."),
+    ] = None,
+    allow_hopeless_gate: HopelessGate = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Say which effects the design can find and what it costs, before the target is called."""
+    from capevolve.cli.plan import Stated, plan_project
+
+    stated = Stated(effect, seconds, usd)
+    plan_project(project, stated, allow_hopeless_gate=allow_hopeless_gate, as_json=as_json)
+
+
+@app.command()
 def run(
     project: Project = HERE,
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Continue this run; `last` is the latest.")
     ] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="The id of a new run.")] = None,
+    allow_hopeless_gate: HopelessGate = False,
 ) -> None:
     """Run the optimization to its sealed test number, or continue it where it stopped."""
     from capevolve.cli.run import run_project
 
-    run_project(project, resume=resume, run_id=run_id)
+    run_project(project, resume=resume, run_id=run_id, allow_hopeless_gate=allow_hopeless_gate)
+
+
+@app.command()
+def aa(
+    project: Project = HERE,
+    run_id: Annotated[str | None, typer.Option("--run", help="The id of the run that keeps it.")] = None,
+) -> None:
+    """Put a copy of the seed candidate through the gate on fresh trials, and show the noise floor."""
+    from capevolve.cli.aa import control_project
+
+    control_project(project, run_id)
 
 
 @app.command()

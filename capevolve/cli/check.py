@@ -9,14 +9,13 @@ from pathlib import Path
 
 from capevolve.adapters.check import CALLS, Finding, check_adapter
 from capevolve.adapters.listing import list_tasks
-from capevolve.adapters.records import AdapterRef
+from capevolve.adapters.ready import refer_to_adapter
 from capevolve.candidates import find_changes, read_tree
 from capevolve.cli.console import out, show_note
 from capevolve.cli.preflight import describe_sizes, prove_proposer
 from capevolve.errors import AdapterError
 from capevolve.spec import LoadedSpec, load_spec
-from capevolve.splits import make_splits
-from capevolve.start import list_rows
+from capevolve.start import plan_splits
 
 
 def check_project(project: Path) -> None:
@@ -34,21 +33,21 @@ def check_project(project: Path) -> None:
     if problems:
         raise AdapterError(
             f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'} found.",
-            where=loaded.spec.adapter,
+            where=refer_to_adapter(loaded.root, loaded.spec).target,
             fix="Mend them and check again.",
         )
     out.print("The project is fit to run.", style="green")
 
 
 async def _check(loaded: LoadedSpec) -> list[Finding]:
-    adapter = AdapterRef(loaded.root, loaded.spec.adapter)
+    adapter = refer_to_adapter(loaded.root, loaded.spec)
     limit = loaded.spec.evaluation.timeout_s
     tree = read_tree(loaded.root / loaded.spec.seed_candidate)
     _show(Finding(f"the seed candidate holds {len(tree.candidate.files)} files"))
     listing = await list_tasks(adapter, timeout_s=limit)
     count = len(listing.tasks)
     _show(Finding(f"{listing.facts.file} loads; it lists {count} tasks, twice the same, ids unique"))
-    plan = make_splits(list_rows(listing.tasks, loaded.spec.splits.group_by), loaded.split_settings())
+    plan = plan_splits(listing.tasks, loaded.split_settings())
     _show(Finding(f"splits: {describe_sizes(plan)}"))
     for warning in plan.warnings:
         _show(Finding(warning, warning=True))

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from capevolve.candidates import Candidate, load_candidate, resolve_candidate
 from capevolve.errors import UserError
+from capevolve.gate.control import CONTROL_ONLY
 from capevolve.ledger.proposals import read_verdicts
 from capevolve.ledger.runs import list_runs, read_run
 from capevolve.ledger.store import Ledger
@@ -42,7 +43,7 @@ def found_run(project: Path, run: str | None) -> Iterator[Found]:
 
 
 def find_run_id(connection: Connection, run: str | None) -> str:
-    """The id of the run named, or of the latest for None and `last`.
+    """The id of the run named, or for None and `last` of the latest that is more than an A/A control.
 
     Raises:
         UserError: There is no run yet.
@@ -53,7 +54,8 @@ def find_run_id(connection: Connection, run: str | None) -> str:
     runs = list_runs(connection)
     if not runs:
         raise UserError("The project has no run yet.", fix="Start one: capevolve run PROJECT.")
-    return runs[-1].id
+    searched = [found for found in runs if found.stop_reason != CONTROL_ONLY]
+    return (searched or runs)[-1].id
 
 
 def find_candidate(connection: Connection, run_id: str, name: str) -> Candidate:

@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
+from capevolve import start
 from capevolve.adapters.listing import list_tasks
-from capevolve.adapters.records import AdapterRef
+from capevolve.adapters.ready import refer_to_adapter
 from capevolve.candidates import read_tree
 from capevolve.cli.console import err, show_warning
-from capevolve.gate import chance_of_any_false_accept
-from capevolve.gate.record import gate_settings
+from capevolve.design import (
+    Design,
+    Price,
+    Variance,
+    describe_design,
+    design_of,
+    read_price,
+    read_sizes,
+    read_variance,
+    refuse_hopeless_gate,
+)
+from capevolve.ledger.store import Ledger
 from capevolve.proposers.proposal import load_proposer
+from capevolve.runs import open_project_ledger
 from capevolve.spec import LoadedSpec, ProjectSpec
-from capevolve.splits import SplitPlan, make_splits
-from capevolve.start import list_rows
+from capevolve.splits import SplitPlan
 
 
-async def look_ahead(loaded: LoadedSpec, run_id: str) -> None:
+async def look_ahead(loaded: LoadedSpec, run_id: str, *, allow_hopeless_gate: bool = False) -> None:
     """Proves what can be proved without calling the target, and shows the plan with its bill.
 
     Raises:
-        UserError: The project cannot run: its seed candidate, adapter, splits or proposer.
+        UserError: The project cannot run: its seed candidate, adapter, splits or proposer; or its gate can
+            never accept.
     """
     read_tree(loaded.root / loaded.spec.seed_candidate)
-    listing = await list_tasks(
-        AdapterRef(loaded.root, loaded.spec.adapter), timeout_s=loaded.spec.evaluation.timeout_s
-    )
-    plan = make_splits(list_rows(listing.tasks, loaded.spec.splits.group_by), loaded.split_settings())
+    plan = await plan_splits(loaded)
     needs_evidence = prove_proposer(loaded)
+    if not allow_hopeless_gate:
+        refuse_hopeless(loaded.spec, plan)
+    ledger = open_project_ledger(loaded, create=True)
+    try:
+        known = read_known(ledger, loaded.spec.name)
+    finally:
+        ledger.close()
+    design = design_of(loaded.spec, read_sizes(plan), *known, needs_evidence=needs_evidence)
     err.print(f"run {run_id}: {loaded.spec.name}, {describe_sizes(plan)}", markup=False)
-    for line in describe_plan(loaded.spec, plan, needs_evidence=needs_evidence):
+    for line in describe_plan(loaded.spec, design):
         err.print(f"  {line}", markup=False)
-    for warning in plan.warnings:
-        show_warning(warning)
+    show_warnings(plan, design)
+
+
+async def plan_splits(loaded: LoadedSpec) -> SplitPlan:
+    """The splits that a run started now would freeze; the adapter is only asked for its tasks.
+
+    Raises:
+        AdapterError: The adapter cannot be loaded, or its tasks are unfit.
+        SplitError: The tasks cannot be split as asked.
+    """
+    listing = await list_tasks(
+        refer_to_adapter(loaded.root, loaded.spec), timeout_s=loaded.spec.evaluation.timeout_s
+    )
+    return start.plan_splits(listing.tasks, loaded.split_settings())
 
 
 def prove_proposer(loaded: LoadedSpec) -> bool:
@@ -46,26 +75,40 @@ def prove_proposer(loaded: LoadedSpec) -> bool:
     return proposer.needs_evidence
 
 
+def refuse_hopeless(spec: ProjectSpec, plan: SplitPlan) -> None:
+    """Refuses a gate that can never accept on these splits.
+
+    Raises:
+        UserError: It cannot.
+    """
+    sizes = read_sizes(plan)
+    refuse_hopeless_gate(spec, sizes.val, val_units=sizes.val_units)
+
+
+def read_known(ledger: Ledger, name: str) -> tuple[Variance, Price]:
+    """What earlier runs of the project measured: the noise, and what a rollout takes."""
+    with ledger.read() as connection:
+        return read_variance(connection, name), read_price(connection, name)
+
+
 def describe_sizes(plan: SplitPlan) -> str:
     """The sizes of the splits in words."""
     sizes = f"{len(plan.train)} train, {len(plan.val)} val, {len(plan.test)} test"
     return f"{sizes}, {len(plan.unused)} unused" if plan.unused else sizes
 
 
-def describe_plan(spec: ProjectSpec, plan: SplitPlan, *, needs_evidence: bool) -> list[str]:
-    """The bill of a run at most, and what its gate costs."""
-    trials, most = spec.evaluation.num_trials, spec.search.max_iterations
-    search = len(plan.val) * trials * (1 + most)
-    if needs_evidence:
-        search += len(plan.train) * trials * max(1, most)
-    final = 2 * len(plan.test) * spec.seal_trials()
-    lines = [f"at most {search + final} calls of the target: {search} to search, {final} for the test number"]
+def describe_plan(spec: ProjectSpec, design: Design) -> list[str]:
+    """What the design can show, what it costs, its caps, and the error of its gate."""
     caps = [f"{name} {value:g}" for name, value in spec.budget.model_dump().items() if value is not None]
-    lines.append(f"caps: {', '.join(caps)}" if caps else "caps: none but the iterations")
-    chance = chance_of_any_false_accept(gate_settings(spec.gate), most)
-    if chance:
-        lines.append(
-            f"gate {spec.gate.mode}: if all {most} edits changed nothing, one would still be accepted "
-            f"with a chance of {chance:.0%}; the sealed test is the judge"
-        )
-    return lines
+    lines = [
+        *describe_design(design),
+        f"caps: {', '.join(caps)}" if caps else "caps: none but the iterations",
+    ]
+    return lines if design.gate_error is None else [*lines, design.gate_error]
+
+
+def show_warnings(plan: SplitPlan, design: Design) -> None:
+    """What a reader of the numbers must know, on standard error."""
+    hopeless = [] if design.hopeless is None else [design.hopeless]
+    for warning in (*plan.warnings, *design.cautions, *hopeless):
+        show_warning(warning)

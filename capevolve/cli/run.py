@@ -26,7 +26,9 @@ RESCORE = "CAPEVOLVE_ALLOW_TEST_RESCORE"
 RESCORE_REASON = "CAPEVOLVE_RESCORE_REASON"
 
 
-def run_project(project: Path, *, resume: str | None, run_id: str | None) -> None:
+def run_project(
+    project: Path, *, resume: str | None, run_id: str | None, allow_hopeless_gate: bool = False
+) -> None:
     """Runs or resumes an optimization and shows its result."""
     loaded = load_spec(project)
     for note in loaded.notes:
@@ -43,9 +45,9 @@ def run_project(project: Path, *, resume: str | None, run_id: str | None) -> Non
     def start() -> Awaitable[str]:
         from capevolve_flows.optimize import optimize
 
-        return optimize(str(loaded.root), run_id)
+        return optimize(str(loaded.root), run_id, allow_hopeless_gate)
 
-    _drive(loaded, run_id, start, fresh=resume is None)
+    _drive(loaded, run_id, start, fresh=resume is None, allow_hopeless_gate=allow_hopeless_gate)
     show_summary(loaded, run_id)
 
 
@@ -89,12 +91,19 @@ def _is_finished(ledger: Ledger, run_id: str) -> bool:
         return finished and is_committed(connection, run_id)
 
 
-def _drive(loaded: LoadedSpec, run_id: str, start: Callable[[], Awaitable[str]], *, fresh: bool) -> None:
+def _drive(
+    loaded: LoadedSpec,
+    run_id: str,
+    start: Callable[[], Awaitable[str]],
+    *,
+    fresh: bool,
+    allow_hopeless_gate: bool = False,
+) -> None:
     """Runs a flow in this process, its server beside it, its progress on the terminal."""
     refuse_driven(loaded, run_id, time.time())
     with prefect_api(loaded.root) as api:
         if fresh:
-            asyncio.run(look_ahead(loaded, run_id))
+            asyncio.run(look_ahead(loaded, run_id, allow_hopeless_gate=allow_hopeless_gate))
         else:
             err.print(f"run {run_id}", markup=False)
         _quieten_prefect()

@@ -53,6 +53,7 @@ class EvaluationRequest:
         num_trials: Trials per task; None is the spec's `evaluation.num_trials`.
         ids: Only these tasks of the split. Such a measurement is a subset and never gates.
         tag: Sets this evaluation apart from others of the same candidate, split and trials.
+        base_seed: The seed of trial 0; None is the spec's. Never for test, whose seeds the attempt fixes.
     """
 
     candidate_id: str
@@ -60,6 +61,12 @@ class EvaluationRequest:
     num_trials: int | None = None
     ids: tuple[str, ...] | None = None
     tag: str = ""
+    base_seed: int | None = None
+
+    @property
+    def title(self) -> str:
+        """A short name for people: the tag without the digests in it, else the split."""
+        return " ".join(self.tag.split("/")[:2]) or self.split
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,7 @@ async def evaluate_together(
     opened = _open(run, requests, ticket)
     works = opened.works
     progress = Progress(
-        title=" + ".join(request.tag or request.split for request in requests),
+        title=" + ".join(request.title for request in requests),
         done=sum(work.plan.finished + len(work.plan.lost) for work in works),
         total=sum(work.plan.total for work in works),
     )
@@ -186,7 +193,7 @@ def _key(run: OpenRun, request: EvaluationRequest, ticket: Ticket | None) -> Eva
         candidate_id=request.candidate_id,
         split=request.split,
         num_trials=request.num_trials or run.spec.evaluation.num_trials,
-        base_seed=run.spec.base_seed(),
+        base_seed=run.spec.base_seed() if request.base_seed is None or test else request.base_seed,
         tag=request.tag,
         subset=None if request.ids is None else tuple(sorted(set(request.ids))),
         attempt_id=ticket.attempt_id if test and ticket is not None else None,

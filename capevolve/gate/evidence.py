@@ -38,19 +38,31 @@ def refuse_unfit(measurement: Measurement, side: str) -> None:
     Raises:
         TrainGateError: It is not of the val split, or only of a subset of it.
     """
-    where = f"the {side}'s evaluation {measurement.evaluation_id}"
-    if measurement.split != "val":
-        raise TrainGateError(
-            f"a gate judges on val only, and was given {measurement.split}",
-            where=where,
-            fix="evaluate both sides on the val split",
-        )
+    refuse_split(measurement, side)
     if measurement.subset:
         raise TrainGateError(
             "a subset of val never gates: the choice of tasks could decide the verdict",
-            where=where,
+            where=_name(measurement, side),
             fix="evaluate both sides on all val tasks",
         )
+
+
+def refuse_split(measurement: Measurement, side: str) -> None:
+    """Raises unless the measurement is of val.
+
+    Raises:
+        TrainGateError: It is of another split.
+    """
+    if measurement.split != "val":
+        raise TrainGateError(
+            f"a gate judges on val only, and was given {measurement.split}",
+            where=_name(measurement, side),
+            fix="evaluate both sides on the val split",
+        )
+
+
+def _name(measurement: Measurement, side: str) -> str:
+    return f"the {side}'s evaluation {measurement.evaluation_id}"
 
 
 def find_unusable(measurement: Measurement, side: str, min_coverage: float) -> Doubt | None:
@@ -90,12 +102,24 @@ def gather(candidate: Measurement, incumbent: Measurement) -> Evidence:
     return Evidence(estimate_mean(candidate), estimate_mean(incumbent), compare(candidate, incumbent))
 
 
-def find_shortage(evidence: Evidence) -> Doubt | None:
+def find_shortage(found: Comparison) -> Doubt | None:
     """Returns the doubt that too few tasks were measured on both sides."""
-    n = evidence.comparison.n
+    n = found.n
     if n >= FEWEST_PAIRS:
         return None
     return Doubt("pairs", f"tasks measured on both sides: {n}, needed: {FEWEST_PAIRS}")
+
+
+def find_flat(candidate: Measurement, incumbent: Measurement) -> Doubt | None:
+    """Returns the doubt that every trial of both sides has one reward: such a val tells nothing apart."""
+    rewards = {r for side in (candidate, incumbent) for task in side.tasks for r in task.rewards}
+    if len(rewards) != 1:
+        return None
+    reward = rewards.pop()
+    return Doubt(
+        "no_variation",
+        f"every trial of both sides has the reward {reward:g}: these val tasks cannot tell candidates apart",
+    )
 
 
 def _count(measurement: Measurement) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol
 
 from capevolve.gate.evidence import Evidence
 from capevolve.gate.settings import GateSettings, Mode
+from capevolve.gate.verdicts import count_tasks, describe
 from capevolve.model import Decision, Verdict
 from capevolve.stats import (
     TOLERANCE,
@@ -147,7 +148,7 @@ def _find_difference(evidence: Evidence) -> _Change:
 
 def _decide_by_error(rule: Mode, change: _Change, found: Comparison, settings: GateSettings) -> Verdict:
     if change.value is None or change.se is None:
-        reason = f"all {_count_tasks(found)} lie in one cluster, so the error of {change.words} is undefined"
+        reason = f"all {count_tasks(found)} lie in one cluster, so the error of {change.words} is undefined"
         return _give(Decision.INDECISIVE, "clusters", reason, found, change)
     if change.se == 0.0:
         return _decide_by_sign_flip(rule, change, found, settings)
@@ -158,7 +159,7 @@ def _decide_by_error(rule: Mode, change: _Change, found: Comparison, settings: G
     carried = "" if factor == settings.k_se else f" (k_se {settings.k_se:g} carried over to Student's t)"
     reason = (
         f"{change.words} {change.value:+.3f} {_compare_words(won, tied)} {factor:.2f} x SE {change.se:.3f}"
-        f"{carried} over {_describe(found)}"
+        f"{carried} over {describe(found)}"
     )
     return _give(_choose(won), rule, reason, found, change, bar)
 
@@ -184,7 +185,7 @@ def _decide_by_sign_flip(rule: Mode, change: _Change, found: Comparison, setting
     won = small and exceeds(value, 0.0, change.magnitude)
     reason = (
         f"{change.words} {value:+.3f} has SE 0, so the exact sign-flip test decided instead of mode {rule}: "
-        f"p {p:.3f} is {'within' if small else 'above'} {level:.3f} over {_describe(found)}"
+        f"p {p:.3f} is {'within' if small else 'above'} {level:.3f} over {describe(found)}"
     )
     decided = _Change(change.words, change.value, change.se, change.df, p, change.magnitude)
     return _give(_choose(won), "sign_flip", reason, found, decided)
@@ -197,7 +198,7 @@ def _decide_by_margin(rule: Mode, found: Comparison, margin: float) -> Verdict:
     tied = not won and not exceeds(margin, value, change.magnitude + margin)
     aside = "SE is 0; " if found.se == 0.0 else ""
     reason = (
-        f"{change.words} {value:+.3f} {_compare_words(won, tied)} {margin:.3f} over {_describe(found)}; "
+        f"{change.words} {value:+.3f} {_compare_words(won, tied)} {margin:.3f} over {describe(found)}; "
         f"{aside}mode {rule} asks for no error"
     )
     return _give(_choose(won), rule, reason, found, change, margin)
@@ -211,16 +212,6 @@ def _compare_words(won: bool, tied: bool) -> str:
     if won:
         return "exceeds"
     return "only equals" if tied else "does not exceed"
-
-
-def _count_tasks(found: Comparison) -> str:
-    return f"{found.n} task{'' if found.n == 1 else 's'}"
-
-
-def _describe(found: Comparison) -> str:
-    clusters = f" in {found.units} clusters" if found.units < found.n else ""
-    counts = f"{found.improved} better, {found.worse} worse, {found.same} same"
-    return f"{_count_tasks(found)}{clusters} ({counts})"
 
 
 def _give(

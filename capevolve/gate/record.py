@@ -1,73 +1,150 @@
-"""The verdict of an iteration: judged on stored val measurements, recorded once."""
+"""The gate at work on a run: what it needs next, the trials it asks for, and the verdict, recorded once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 
 from sqlalchemy import Connection
 
+from capevolve.budget import Remaining
 from capevolve.canonical import canonical_json
 from capevolve.errors import LedgerError
+from capevolve.evaluate import EvaluationRequest, evaluate_together
 from capevolve.evaluate.measurement import read_measurement, read_tasks
+from capevolve.evaluate.progress import Progress, ignore_progress
 from capevolve.failpoints import failpoint
-from capevolve.gate.rules import GateSettings, judge
-from capevolve.ledger.evaluations import EvaluationRecord, find_evaluation
+from capevolve.gate.confirm.case import Ask
+from capevolve.gate.confirm.history import Past, read_record
+from capevolve.gate.confirm.seeds import ArmName
+from capevolve.gate.decide import Judgement, Match, decide, locate
+from capevolve.gate.from_spec import gate_settings
+from capevolve.ledger.evaluations import EvaluationKey, find_evaluation
 from capevolve.ledger.leases import check_lease
-from capevolve.ledger.proposals import (
-    VerdictRecord,
-    find_proposal,
-    insert_verdict,
-    read_verdicts,
-)
+from capevolve.ledger.proposals import VerdictRecord, find_proposal, insert_verdict, read_verdicts
+from capevolve.ledger.runs import read_run, read_split
 from capevolve.model import Measurement
 from capevolve.runs import OpenRun
-from capevolve.spec import GateSpec
+
+
+def find_ask(run: OpenRun, iteration: int) -> tuple[Match, Ask | None]:
+    """Returns whom an iteration judges, and the trials that the gate still needs for it.
+
+    Nothing is needed when the gate can judge, or has judged.
+
+    Raises:
+        LedgerError: The iteration has no candidate, or its incumbent was not evaluated on val.
+    """
+    with run.ledger.read() as connection:
+        match = read_match(connection, run, iteration)
+        if _find_verdict(connection, run, iteration) is not None:
+            return match, None
+        step = step_gate(connection, run, match, iteration)
+    return match, step if isinstance(step, Ask) else None
+
+
+async def measure_ask(
+    run: OpenRun,
+    match: Match,
+    ask: Ask,
+    *,
+    remaining: Remaining | None = None,
+    on_progress: Callable[[Progress], None] = ignore_progress,
+) -> Measurement:
+    """Runs the trials of an ask, both arms interleaved where it is for both; returns the candidate's.
+
+    Asked again, it continues: see `evaluate`.
+    """
+    arms: tuple[ArmName, ...] = ("candidate", "incumbent") if ask.both else ("candidate",)
+    keys = [locate(run.id, match, ask, arm) for arm in arms]
+    requests = [
+        EvaluationRequest(key.candidate_id, "val", key.num_trials, key.subset, key.tag, key.base_seed)
+        for key in keys
+    ]
+    measured = await evaluate_together(run, requests, remaining=remaining, on_progress=on_progress)
+    failpoint("gate.measured")
+    return measured[0]
+
+
+def read_match(connection: Connection, run: OpenRun, iteration: int) -> Match:
+    """Returns whom an iteration judges against whom.
+
+    Raises:
+        LedgerError: The iteration has no candidate.
+    """
+    proposal = find_proposal(connection, run.id, iteration)
+    if proposal is None or proposal.candidate_id is None or proposal.status != "proposed":
+        raise LedgerError(f"Iteration {iteration} of run {run.id} has no candidate to judge.")
+    return Match(proposal.candidate_id, proposal.candidate_id, proposal.parent_id)
+
+
+def step_gate(connection: Connection, run: OpenRun, match: Match, iteration: int) -> Ask | Judgement:
+    """Returns what the gate needs next for a match, or its judgement."""
+    task_ids = [task.ref.id for task in read_split(connection, run.id, "val")]
+    return decide(read_past(connection, run, iteration), match, gate_settings(run.spec.gate), task_ids)
+
+
+def read_past(connection: Connection, run: OpenRun, iteration: int | None = None) -> Past:
+    """Returns the run as the gate knows it before an iteration; None is now."""
+    verdicts = read_verdicts(connection, run.id)
+    return Past(
+        run_id=run.id,
+        seed_id=read_run(connection, run.id).seed_candidate,
+        num_trials=run.spec.evaluation.num_trials,
+        base_seed=run.spec.base_seed(),
+        verdicts=tuple(v for v in verdicts if iteration is None or v.iteration < iteration),
+        find=lambda key: _find_measurement(connection, key),
+    )
+
+
+def read_incumbent(connection: Connection, run: OpenRun, candidate_id: str) -> Measurement | None:
+    """Returns what the gate knows of an incumbent on val; None while its evaluation is not finished.
+
+    In mode `confirm` that is its record, in the others its full val evaluation.
+    """
+    task_ids = [task.ref.id for task in read_split(connection, run.id, "val")]
+    return read_record(read_past(connection, run), candidate_id, gate_settings(run.spec.gate), task_ids)
+
+
+def _find_measurement(connection: Connection, key: EvaluationKey) -> Measurement | None:
+    evaluation = find_evaluation(connection, key)
+    if evaluation is None or evaluation.finished_at is None:
+        return None
+    return read_measurement(connection, evaluation, read_tasks(connection, evaluation))
+
+
+def _find_verdict(connection: Connection, run: OpenRun, iteration: int) -> VerdictRecord | None:
+    return next((v for v in read_verdicts(connection, run.id) if v.iteration == iteration), None)
 
 
 def record_verdict(run: OpenRun, iteration: int) -> VerdictRecord:
     """Judges the candidate of an iteration against the incumbent it edited; asked again, reads the verdict.
 
     Raises:
-        LedgerError: The iteration has no candidate, or one side was not evaluated on val.
+        LedgerError: The iteration has no candidate, or something that the gate needs was not measured.
     """
     with run.ledger.write() as connection:
         check_lease(connection, run.driver)
-        for record in read_verdicts(connection, run.id):
-            if record.iteration == iteration:
-                return record
-        proposal = find_proposal(connection, run.id, iteration)
-        if proposal is None or proposal.candidate_id is None or proposal.status != "proposed":
-            raise LedgerError(f"Iteration {iteration} of run {run.id} has no candidate to judge.")
-        candidate, measured = _read_val(connection, run, proposal.candidate_id)
-        incumbent, reference = _read_val(connection, run, proposal.parent_id)
-        settings = gate_settings(run.spec.gate)
+        known = _find_verdict(connection, run, iteration)
+        if known is not None:
+            return known
+        match = read_match(connection, run, iteration)
+        step = step_gate(connection, run, match, iteration)
+        if isinstance(step, Ask):
+            raise LedgerError(f"A candidate cannot be judged before its {step.stage} trials are finished.")
+        if step.candidate_evaluation is None:
+            raise LedgerError(f"Iteration {iteration} has nothing to record: {step.verdict.reason}.")
         record = VerdictRecord(
             iteration=iteration,
-            candidate_id=proposal.candidate_id,
-            incumbent_id=proposal.parent_id,
-            candidate_evaluation=candidate.id,
-            incumbent_evaluation=incumbent.id,
-            settings=canonical_json(asdict(settings)),
-            verdict=judge(measured, reference, settings),
+            candidate_id=match.candidate_id,
+            incumbent_id=match.incumbent_id,
+            candidate_evaluation=step.candidate_evaluation,
+            incumbent_evaluation=step.incumbent_evaluation,
+            settings=canonical_json(asdict(gate_settings(run.spec.gate))),
+            verdict=step.verdict,
             created_at=run.clock(),
         )
         failpoint("gate.judged")
         insert_verdict(connection, run.id, record)
     failpoint("gate.recorded")
     return record
-
-
-def gate_settings(spec: GateSpec) -> GateSettings:
-    """The gate's settings from the spec."""
-    return GateSettings(
-        mode=spec.mode, k_se=spec.k_se, threshold=spec.threshold, min_coverage=spec.min_coverage
-    )
-
-
-def _read_val(
-    connection: Connection, run: OpenRun, candidate_id: str
-) -> tuple[EvaluationRecord, Measurement]:
-    evaluation = find_evaluation(connection, run.key(candidate_id, "val"))
-    if evaluation is None or evaluation.finished_at is None:
-        raise LedgerError("A candidate cannot be judged before its val evaluation is finished.")
-    return evaluation, read_measurement(connection, evaluation, read_tasks(connection, evaluation))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from capevolve.errors import UserError
 from capevolve.gate.evidence import (
-    Doubt,
     find_asymmetry,
+    find_flat,
     find_shortage,
     find_unusable,
     gather,
@@ -13,8 +14,8 @@ from capevolve.gate.evidence import (
 from capevolve.gate.modes import MODES
 from capevolve.gate.regression import apply_veto, find_regressions
 from capevolve.gate.settings import GateSettings
-from capevolve.model import Decision, Measurement, Verdict
-from capevolve.stats import Comparison
+from capevolve.gate.verdicts import abstain
+from capevolve.model import Measurement, Verdict
 
 __all__ = ["MODES", "GateSettings", "judge"]
 
@@ -29,40 +30,32 @@ def judge(candidate: Measurement, incumbent: Measurement, settings: GateSettings
     Returns:
         Accept or reject by the mode's rule. Indecisive, which says nothing of the edit, when a reward is not
         a number, when fewer than `min_coverage` of either side's tasks were measured, when errors hit one
-        arm more than the other, or when fewer than two tasks were measured on both sides.
+        arm more than the other, when fewer than two tasks were measured on both sides, or when every trial
+        of both sides has the same reward.
 
     Raises:
         TrainGateError: A measurement is not of val, or of a subset of it.
+        UserError: The mode is `confirm`, which judges stage by stage: see `gate.confirm.judge`.
     """
+    rule = MODES.get(settings.mode)
+    if rule is None:
+        raise UserError(f"mode {settings.mode} does not judge two stored measurements", where="gate.mode")
     refuse_unfit(candidate, "candidate")
     refuse_unfit(incumbent, "incumbent")
     doubt = find_unusable(candidate, "candidate", settings.min_coverage) or find_unusable(
         incumbent, "incumbent", settings.min_coverage
     )
     if doubt is not None:
-        return _abstain(doubt, None)
+        return abstain(doubt, None)
     evidence = gather(candidate, incumbent)
-    doubt = find_asymmetry(candidate, incumbent) or find_shortage(evidence)
+    doubt = (
+        find_asymmetry(candidate, incumbent)
+        or find_shortage(evidence.comparison)
+        or (find_flat(candidate, incumbent) if settings.edition >= 2 else None)
+    )
     if doubt is not None:
-        return _abstain(doubt, evidence.comparison)
-    verdict = MODES[settings.mode].decide(evidence, settings)
+        return abstain(doubt, evidence.comparison)
+    verdict = rule.decide(evidence, settings)
     if settings.no_regression:
         verdict = apply_veto(verdict, find_regressions(evidence.comparison))
     return verdict
-
-
-def _abstain(doubt: Doubt, found: Comparison | None) -> Verdict:
-    return Verdict(
-        decision=Decision.INDECISIVE,
-        rule=doubt.rule,
-        reason=doubt.reason,
-        delta=None if found is None else found.mean,
-        se=None if found is None else found.se,
-        bar=None,
-        p_value=None,
-        n=0 if found is None else found.n,
-        improved=0 if found is None else found.improved,
-        worse=0 if found is None else found.worse,
-        same=0 if found is None else found.same,
-        dropped=() if found is None else found.dropped,
-    )

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from capevolve.canonical import canonical_json
 from capevolve.ledger import schema
-from capevolve.model import Decision, Verdict
+from capevolve.model import Decision, StageVerdict, Verdict
 
 ProposalStatus = Literal["started", "proposed", "duplicate", "empty", "invalid", "failed", "exhausted"]
 
@@ -172,4 +172,5 @@ def parse_verdict(payload: str) -> Verdict:
     values = json.loads(payload)
     values["decision"] = Decision(values["decision"])
     values["dropped"] = tuple((task_id, reason) for task_id, reason in values["dropped"])
+    values["stages"] = tuple(StageVerdict(**stage) for stage in values.get("stages", ()))
     return Verdict(**values)

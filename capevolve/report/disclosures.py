@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from capevolve.canonical import short
 from capevolve.model import Decision, Split
 from capevolve.report.measured import MeanFacts
-from capevolve.report.values import Disclosure, FinalFacts, RunFacts
+from capevolve.report.values import ConfirmFacts, Disclosure, FinalFacts, RunFacts
 from capevolve.report.wording import (
     format_chance,
     format_number,
@@ -189,6 +189,11 @@ def _on_selection(facts: RunFacts) -> Iterator[Disclosure]:
 def _selection_text(facts: RunFacts) -> str:
     best = facts.best_val.score if facts.best_val is not None else None
     text = "The best candidate's val mean is a selected maximum, biased upward"
+    if facts.gate.confirm is not None:
+        text = (
+            "The best candidate's val mean rests on fresh trials and not on those that selected it; they had "
+            "to turn out well to confirm it, so it is still biased upward, if less"
+        )
     if best is not None:
         text += f": {format_score(best)}"
     if facts.shrinkage is not None:
@@ -201,6 +206,9 @@ def _selection_text(facts: RunFacts) -> str:
 
 def _on_gate(facts: RunFacts) -> Iterator[Disclosure]:
     gate = facts.gate
+    if gate.confirm is not None:
+        yield Disclosure("gate_claim", _confirm_text(gate.confirm))
+        return
     knob = {"paired": f" with k_se = {gate.k_se:g}", "significant": f" with k_se = {gate.k_se:g}"}
     name = f"Gate mode {gate.mode}{knob.get(gate.mode, '')}"
     if gate.false_accept is None:
@@ -217,6 +225,15 @@ def _on_gate(facts: RunFacts) -> Iterator[Disclosure]:
             )
         text += "."
     yield Disclosure("gate_cost", text)
+
+
+def _confirm_text(gate: ConfirmFacts) -> str:
+    return (
+        "Gate mode confirm: over the whole run, the chance that any edit that changes nothing is accepted is "
+        f"at most {format_chance(gate.alpha_run)}; {gate.failed} of {gate.slots} confirmations that may fail "
+        "did. The claim is about these val tasks: it does not cover edits that fit them and no others, which "
+        "only new tasks or the sealed test can find."
+    )
 
 
 def _on_trials(facts: RunFacts) -> Iterator[Disclosure]:

@@ -10,7 +10,13 @@ from sqlalchemy import Connection
 from capevolve.errors import LedgerError
 from capevolve.evaluate.measurement import reduce_trials
 from capevolve.gate import chance_of_any_false_accept, false_accept_rate
-from capevolve.gate.record import gate_settings
+from capevolve.gate.confirm.case import join_measurements
+from capevolve.gate.confirm.history import Past, count_failures, full_key, list_record_keys
+from capevolve.gate.confirm.seeds import parse_tag
+from capevolve.gate.from_spec import gate_settings
+from capevolve.gate.settings import GateSettings
+from capevolve.gate.val_record import shrink_scores
+from capevolve.gate.val_scores import fill_tasks, list_val_keys
 from capevolve.ledger.evaluations import EvaluationKey, EvaluationRecord, list_evaluations
 from capevolve.ledger.leases import read_holder
 from capevolve.ledger.proposals import ProposalRecord, VerdictRecord, read_proposals, read_verdicts
@@ -19,20 +25,15 @@ from capevolve.ledger.store import Ledger
 from capevolve.ledger.trials import read_target_spend, read_trials
 from capevolve.model import Decision, Measurement, TaskRef
 from capevolve.report.disclosures import disclose
-from capevolve.report.history import (
-    build_iterations,
-    build_trajectory,
-    shrink_best,
-    sum_proposer_spend,
-)
+from capevolve.report.history import build_iterations, build_trajectory, sum_proposer_spend
 from capevolve.report.liveness import describe_run
 from capevolve.report.looks import find_committed, read_final, read_seal, read_test_tasks
 from capevolve.report.measured import EvaluationFacts, Matrix, MatrixColumn, RoleSpend
 from capevolve.report.scores import build_matrix, describe_mean
 from capevolve.report.splits import describe_splits
-from capevolve.report.values import GateFacts, RunFacts
+from capevolve.report.values import ConfirmFacts, GateFacts, RunFacts
 from capevolve.search.state import find_incumbent
-from capevolve.spec import GateSpec, ProjectSpec
+from capevolve.spec import ProjectSpec
 from capevolve.spec.resume import parse_spec
 
 
@@ -90,22 +91,53 @@ def _read_rows(connection: Connection, run_id: str) -> _Rows:
 
 
 def _read_val(connection: Connection, rows: _Rows) -> dict[str, tuple[EvaluationFacts, Measurement]]:
-    """The full val evaluations of the run by candidate, finished or not."""
-    settings = rows.spec.evaluation
+    """What is known of each candidate on val, finished or not."""
+    settings = gate_settings(rows.spec.gate)
+    known = {evaluation.key: evaluation for evaluation in rows.evaluations}
+    trials = {e.key: read_trials(connection, e.id) for e in rows.evaluations if e.key.split == "val"}
+
+    def find(key: EvaluationKey) -> Measurement | None:
+        if key not in trials:
+            return None
+        wanted = None if key.subset is None else set(key.subset)
+        refs = [ref for ref in rows.val if wanted is None or ref.id in wanted]
+        return reduce_trials(known[key], refs, trials[key])
+
+    past = Past(
+        run_id=rows.record.id,
+        seed_id=rows.record.seed_candidate,
+        num_trials=rows.spec.evaluation.num_trials,
+        base_seed=rows.spec.base_seed(),
+        verdicts=rows.verdicts,
+        find=find,
+    )
     found = {}
-    for evaluation in rows.evaluations:
-        candidate_id = evaluation.key.candidate_id
-        full = EvaluationKey(rows.record.id, candidate_id, "val", settings.num_trials, rows.spec.base_seed())
-        if evaluation.key != full:
+    for candidate_id, keys in _list_val_keys(past, settings, rows).items():
+        measured = [measurement for key in keys if (measurement := find(key)) is not None]
+        if not measured:
             continue
-        trials = read_trials(connection, evaluation.id)
-        measurement = reduce_trials(evaluation, rows.val, trials)
-        total = len(rows.val) * settings.num_trials
-        done = sum(trial.outcome is not None for trial in trials)
-        complete = evaluation.finished_at is not None or done >= total
-        score = describe_mean(measurement) if complete else None
-        found[candidate_id] = (EvaluationFacts(candidate_id, done, total, score), measurement)
+        joined = fill_tasks(join_measurements(measured, [ref.id for ref in rows.val]), rows.val)
+        done = sum(trial.outcome is not None for key in keys for trial in trials.get(key, ()))
+        total = sum(len(m.tasks) * m.num_trials for m in measured)
+        is_open = settings.confirm is not None and candidate_id not in past.judged
+        complete = done >= total and not is_open
+        score = describe_mean(joined) if complete else None
+        found[candidate_id] = (EvaluationFacts(candidate_id, done, total, score), joined)
     return found
+
+
+def _list_val_keys(past: Past, settings: GateSettings, rows: _Rows) -> dict[str, tuple[EvaluationKey, ...]]:
+    """The evaluations of each candidate on val: those its score rests on, and of one under way all so far."""
+    ids = [ref.id for ref in rows.val]
+    keys: dict[str, tuple[EvaluationKey, ...]] = {}
+    for evaluation in rows.evaluations:
+        key, tag = evaluation.key, parse_tag(evaluation.key.tag)
+        own = tag is not None and tag.arm == "candidate" and tag.subject == key.candidate_id
+        if own or key == full_key(past, key.candidate_id):
+            keys[key.candidate_id] = (*keys.get(key.candidate_id, ()), key)
+    keys[past.seed_id] = list_record_keys(past, past.seed_id, settings)
+    judged = {record.candidate_id: list_val_keys(past, settings, record, ids) for record in past.verdicts}
+    return keys | judged
 
 
 def _assemble(
@@ -128,7 +160,7 @@ def _assemble(
         seed_id=seed_id,
         best_id=best_id,
         splits=describe_splits(rows.splits, rows.train, rows.val, test_tasks),
-        gate=_describe_gate(rows.spec.gate, rows.verdicts),
+        gate=_describe_gate(rows),
         num_trials=rows.spec.evaluation.num_trials,
         test_num_trials=rows.spec.seal_trials(),
         max_iterations=rows.spec.search.max_iterations,
@@ -139,16 +171,20 @@ def _assemble(
         matrix=_build_matrix(seed_id, rows.proposals, measured),
         seal=read_seal(connection, run_id, rows.splits, rows.evaluations),
         final=final,
-        shrinkage=shrink_best(best_id, evaluations),
+        shrinkage=shrink_scores(
+            best_id, {name: known for name, (facts, known) in measured.items() if facts.score is not None}
+        ),
         spend=(_read_target(connection, run_id), sum_proposer_spend(rows.proposals)),
         disclosures=(),
     )
     return replace(facts, disclosures=disclose(facts))
 
 
-def _describe_gate(spec: GateSpec, verdicts: Sequence[VerdictRecord]) -> GateFacts:
-    settings = gate_settings(spec)
-    looks = sum(record.verdict.decision is not Decision.INDECISIVE for record in verdicts)
+def _describe_gate(rows: _Rows) -> GateFacts:
+    settings = gate_settings(rows.spec.gate)
+    looks = sum(record.verdict.decision is not Decision.INDECISIVE for record in rows.verdicts)
+    size, trials = len(rows.val), rows.spec.evaluation.num_trials
+    profile = settings.confirm
     return GateFacts(
         mode=settings.mode,
         k_se=settings.k_se,
@@ -156,7 +192,10 @@ def _describe_gate(spec: GateSpec, verdicts: Sequence[VerdictRecord]) -> GateFac
         min_coverage=settings.min_coverage,
         looks=looks,
         false_accept=false_accept_rate(settings),
-        any_false_accept=chance_of_any_false_accept(settings, looks) if looks else None,
+        any_false_accept=chance_of_any_false_accept(settings, looks, size, trials) if looks else None,
+        confirm=None
+        if profile is None
+        else ConfirmFacts(profile.alpha_run, profile.max_failed_confirmations, count_failures(rows.verdicts)),
     )
 
 

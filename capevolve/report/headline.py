@@ -100,7 +100,8 @@ def _val_rows(facts: RunFacts) -> list[tuple[str, ...]]:
     rows = []
     named = [(f"val, seed {short(facts.seed_id)}", facts.baseline)]
     if facts.accepted:
-        note = " (selected maximum, biased upward)"
+        fresh = facts.gate.confirm is not None
+        note = " (fresh trials that confirmed it)" if fresh else " (selected maximum, biased upward)"
         named.insert(0, (f"val, incumbent {short(facts.best_id)}{note}", facts.best_val))
     for name, evaluation in named:
         if evaluation is not None and evaluation.score is not None:

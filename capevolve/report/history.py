@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from capevolve.ledger.proposals import ProposalRecord, VerdictRecord
 from capevolve.model import Decision, Estimate
 from capevolve.report.measured import EvaluationFacts, RoleSpend
-from capevolve.report.values import IterationFacts, ShrinkageFacts, TrajectoryPoint, VerdictFacts
+from capevolve.report.values import IterationFacts, TrajectoryPoint, VerdictFacts
 from capevolve.report.wording import clean_line
-from capevolve.stats import james_stein
 
 Evaluations = Mapping[str, EvaluationFacts]
 
@@ -83,25 +82,6 @@ def build_trajectory(
         if evaluation is not None and evaluation.score is not None:
             points.append(TrajectoryPoint(number, incumbent, evaluation.score))
     return tuple(points)
-
-
-def shrink_best(best_id: str, evaluations: Evaluations) -> ShrinkageFacts | None:
-    """Returns the incumbent's val mean pulled towards the mean of all measured candidates.
-
-    Returns:
-        None when the incumbent has no mean with an error, or `james_stein` is undefined.
-    """
-    known = {
-        name: (evaluation.score.mean, evaluation.score.se)
-        for name, evaluation in evaluations.items()
-        if evaluation.score is not None
-    }
-    usable = [(name, mean, se) for name, (mean, se) in known.items() if mean is not None and se is not None]
-    names = [name for name, _, _ in usable]
-    shrunk = james_stein([mean for _, mean, _ in usable], [se**2 for _, _, se in usable])
-    if shrunk is None or best_id not in names:
-        return None
-    return ShrinkageFacts(shrunk.values[names.index(best_id)], shrunk.weight, len(names))
 
 
 def sum_proposer_spend(proposals: Sequence[ProposalRecord]) -> RoleSpend:

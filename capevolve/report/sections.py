@@ -39,9 +39,14 @@ def _caveats(facts: RunFacts) -> Section:
 def _candidates(facts: RunFacts) -> Section:
     done = len(facts.iterations)
     gate = facts.gate
+    knobs = f"k_se {gate.k_se:g}, threshold {gate.threshold:g}"
+    if gate.confirm is not None:
+        knobs = (
+            f"alpha_run {gate.confirm.alpha_run:g}, {gate.confirm.failed} of {gate.confirm.slots} slots used"
+        )
     lines = [
         f"{format_number(done, 'iteration')} of at most {facts.max_iterations}. Gate: mode {gate.mode}, "
-        f"k_se {gate.k_se:g}, threshold {gate.threshold:g}, min_coverage {gate.min_coverage:g}. Deltas are "
+        f"{knobs}, min_coverage {gate.min_coverage:g}. Deltas are "
         "paired by val task, against the incumbent at that time. ± undefined: fewer than two tasks, or no "
         "spread between them.",
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from capevolve.gate.val_record import Shrunken
 from capevolve.ledger.attempts import AttemptState
 from capevolve.ledger.proposals import ProposalStatus
 from capevolve.model import Decision, Estimate
@@ -87,6 +88,15 @@ class SplitFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmFacts:
+    """Mode confirm: the run-level error, the confirmations that may fail, and those that did."""
+
+    alpha_run: float
+    slots: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class GateFacts:
     """The gate and what it costs.
 
@@ -95,6 +105,7 @@ class GateFacts:
         false_accept: The chance that one look accepts an edit that changes nothing; None when unknown.
         any_false_accept: The chance that `looks` such edits include an accepted one; None when unknown or
             before the first look.
+        confirm: For mode confirm, whose error is bounded and not estimated.
     """
 
     mode: str
@@ -104,6 +115,7 @@ class GateFacts:
     looks: int
     false_accept: float | None
     any_false_accept: float | None
+    confirm: ConfirmFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,15 +242,6 @@ class FinalFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ShrinkageFacts:
-    """The incumbent's val mean with its selection accounted for (James-Stein over `n` candidates)."""
-
-    value: float
-    weight: float
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
 class Disclosure:
     """What a reader must know about the numbers; a `banner` comes before the first of them."""
 
@@ -275,7 +278,7 @@ class RunFacts:
     matrix: Matrix
     seal: SealFacts
     final: FinalFacts | None
-    shrinkage: ShrinkageFacts | None
+    shrinkage: Shrunken | None
     spend: tuple[RoleSpend, ...]
     disclosures: tuple[Disclosure, ...]
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from capevolve.budget import Caps, Remaining, Spent, remaining_for_search
-from capevolve.evaluate.measurement import read_measurement, read_tasks
-from capevolve.ledger.evaluations import find_evaluation
-from capevolve.ledger.proposals import ProposalRecord, read_proposals, read_verdicts
+from capevolve.gate.confirm.history import count_failures
+from capevolve.gate.from_spec import gate_settings
+from capevolve.gate.record import read_incumbent
+from capevolve.ledger.proposals import ProposalRecord, VerdictRecord, read_proposals, read_verdicts
 from capevolve.ledger.runs import find_splits, read_run
 from capevolve.ledger.trials import read_target_spend
 from capevolve.runs import OpenRun
@@ -28,7 +29,7 @@ def plan_next(run: OpenRun) -> Step:
         incumbent = find_incumbent(seed_id, verdicts)
         state = build_state(seed_id, proposals, verdicts, _read_val_mean(connection, run, incumbent))
     step = policy.plan_step(state)
-    reason = _cap_reached(run, proposals)
+    reason = _cap_reached(run, proposals) or _slots_used_up(run, verdicts)
     return (
         step
         if reason is None or step.iteration is None
@@ -37,12 +38,20 @@ def plan_next(run: OpenRun) -> Step:
 
 
 def _read_val_mean(connection: Connection, run: OpenRun, candidate_id: str) -> float | None:
-    """A candidate's val mean; None unless every trial was measured: what is missing may have headroom."""
-    evaluation = find_evaluation(connection, run.key(candidate_id, "val"))
-    if evaluation is None or evaluation.finished_at is None:
+    """An incumbent's val mean; None unless every trial was measured: what is missing may have headroom."""
+    measurement = read_incumbent(connection, run, candidate_id)
+    if measurement is None:
         return None
-    summary = summarize(read_measurement(connection, evaluation, read_tasks(connection, evaluation)))
+    summary = summarize(measurement)
     return summary.mean if summary.n_missing == 0 else None
+
+
+def _slots_used_up(run: OpenRun, verdicts: tuple[VerdictRecord, ...]) -> str | None:
+    """Why no further candidate can be accepted, if that is so."""
+    profile = gate_settings(run.spec.gate).confirm
+    if profile is None or count_failures(verdicts) < profile.max_failed_confirmations:
+        return None
+    return f"confirmation budget exhausted: all {profile.max_failed_confirmations} slots are used up"
 
 
 def _cap_reached(run: OpenRun, proposals: tuple[ProposalRecord, ...]) -> str | None:

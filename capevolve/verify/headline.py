@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from capevolve import seal
 from capevolve.evaluate.measurement import reduce_trials
+from capevolve.gate.val_record import ValRecord
 from capevolve.ledger.audit import FrozenTask
 from capevolve.ledger.evaluations import EvaluationRecord
 from capevolve.ledger.runs import SplitSet
@@ -26,8 +27,12 @@ def check_result(
     splits: SplitSet,
     tasks: Sequence[FrozenTask],
     evaluations: Sequence[EvaluationRecord],
+    val: ValRecord | None,
 ) -> FinalResult:
     """Builds the result of a committed attempt again and compares all of it with the stored one.
+
+    Args:
+        val: What val said at the commit; a result from before results kept that is compared without it.
 
     Raises:
         TamperError: A number is not what the trials say.
@@ -35,7 +40,7 @@ def check_result(
     row, plan, where = attempt.row, attempt.plan, attempt.where
     with reading(where):
         stored = FinalResult.model_validate_json(row.result or "")
-        text = json.loads(row.result or "")
+        text = {"val": None, **json.loads(row.result or "")}
     best, seed = find_arms(attempt, evaluations)
     now = seal.count_earlier_looks(connection, splits)
     if not row.look <= stored.seal.looks <= now:
@@ -61,6 +66,7 @@ def check_result(
             test_digest=splits.test_digest,
             chain_head=attempt.head,
         ),
+        val=None if stored.val is None else val,
     )
     expect("result", where, text, again.model_dump(mode="json"), tolerance=TOLERANCE)
     return again

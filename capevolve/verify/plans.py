@@ -61,6 +61,14 @@ def _check_tasks(plan: TestPlan, run_id: str, sealed: Sequence[FrozenTask]) -> N
         refuse(f"The plan covers {len(planned)} test tasks; {len(sealed)} are in the split.", where)
 
 
+def list_known(attempt: VerifiedAttempt, verdicts: tuple[VerdictRecord, ...]) -> tuple[VerdictRecord, ...]:
+    """The verdicts that were there at the commit of an attempt, as far as its seal event tells."""
+    if attempt.evidence is None:
+        return verdicts
+    known = {name[1] for name in attempt.evidence.marks if name[0] == "verdicts"}
+    return tuple(verdict for verdict in verdicts if str(verdict.iteration) in known)
+
+
 def check_best(attempt: VerifiedAttempt, seed_id: str, verdicts: tuple[VerdictRecord, ...]) -> None:
     """Compares the candidate that a plan calls best with the verdicts that were there at its commit.
 
@@ -71,8 +79,7 @@ def check_best(attempt: VerifiedAttempt, seed_id: str, verdicts: tuple[VerdictRe
     """
     best = attempt.plan.best_id
     if attempt.evidence is not None:
-        known = {name[1] for name in attempt.evidence.marks if name[0] == "verdicts"}
-        then = tuple(verdict for verdict in verdicts if str(verdict.iteration) in known)
+        then = list_known(attempt, verdicts)
         expect("plan: best_id", attempt.where, best, find_incumbent(seed_id, then))
         return
     accepted = {v.candidate_id for v in verdicts if v.verdict.decision is Decision.ACCEPT}

@@ -121,7 +121,7 @@ def _check_rows(connection: Connection, base: _Base) -> Iterator[str]:
     check_evidence(history, base.digests, "trials")
     yield f"{_count(count, 'trial')} of {_count(len(evaluations), 'evaluation')}"
     check_proposals(record, proposals, verdicts)
-    gate = Gate(record, spec, tasks, evaluations)
+    gate = Gate(record, spec, tasks, evaluations, verdicts)
     for verdict in verdicts:
         gate.check(connection, proposals[verdict.iteration - 1], verdict)
     accepted = sum(verdict.verdict.decision is Decision.ACCEPT for verdict in verdicts)
@@ -131,7 +131,7 @@ def _check_rows(connection: Connection, base: _Base) -> Iterator[str]:
     for attempt in history.attempts:
         check_best(attempt, record.seed_candidate, verdicts)
     for attempt in history.committed:
-        check_result(connection, attempt, base.splits, tasks, evaluations)
+        check_result(connection, attempt, base.splits, tasks, evaluations, gate.read_val(connection, attempt))
     if history.committed:
         yield f"the numbers of {_count(len(history.committed), 'result')}"
 
@@ -147,6 +147,8 @@ def _list_unchecked(base: _Base, *, spec_redacted: bool) -> Iterator[str]:
         yield "A result was committed without digests of the rows that this version knows."
     if base.spec.splits.ids_file is not None:
         yield "Task ids were pinned in a file (splits.ids_file): they are taken as stored."
+    if base.spec.splits.stratify_key is not None or base.spec.splits.near_duplicates == "refuse":
+        yield "Strata and near duplicates of val and test are taken as frozen: only train content is stored."
     if spec_redacted:
         yield "Values of proposer.env were left out of the bundle, so the spec's digest cannot match."
     if record.version != capevolve.__version__:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from capevolve.evaluate.ticket import TestPlan
 from capevolve.finalize import BEST_TAG, SEED_TAG
+from capevolve.gate.confirm.seeds import parse_tag, stage_seed
 from capevolve.ledger.audit import (
     FrozenTask,
     StoredTrial,
@@ -18,7 +19,7 @@ from capevolve.ledger.audit import (
     read_rollout_sizes,
     read_stored_trials,
 )
-from capevolve.ledger.evaluations import EvaluationRecord, list_evaluations
+from capevolve.ledger.evaluations import EvaluationKey, EvaluationRecord, list_evaluations
 from capevolve.model import Reason, Split, TaskRef
 from capevolve.spec import ProjectSpec
 from capevolve.verify.difference import expect, name_row, reading, refuse, show
@@ -59,7 +60,7 @@ def check_trials(
     positions = {frozen.task.ref.id: frozen.position for frozen in tasks if frozen.split == "test"}
     for evaluation in evaluations:
         where = name_row("evaluations", evaluation=evaluation.id)
-        expect("base_seed", where, evaluation.key.base_seed, spec.base_seed())
+        expect("base_seed", where, evaluation.key.base_seed, _find_seed(evaluation.key, spec.base_seed()))
         planned = tuple(ref.id for ref in list_tasks(evaluation, tasks))
         if not set(evaluation.key.subset or ()) <= set(planned):
             refuse(f"It names a task that is not in the {evaluation.key.split} split.", where)
@@ -74,6 +75,14 @@ def check_trials(
             sizes = read_rollout_sizes(connection, evaluation.id)
         count += checked.check_rollouts(trials, sizes)
     return count
+
+
+def _find_seed(key: EvaluationKey, run_seed: int) -> int:
+    """The seed that the first trial of an evaluation must have."""
+    tag = parse_tag(key.tag)
+    if tag is None or key.split != "val":
+        return run_seed
+    return stage_seed(run_seed, tag.subject, tag.stage)
 
 
 def list_tasks(evaluation: EvaluationRecord, tasks: Sequence[FrozenTask]) -> tuple[TaskRef, ...]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import NoReturn
 
 from sqlalchemy import Connection
 
 from capevolve.evaluate.measurement import reduce_trials
-from capevolve.gate.record import gate_settings
-from capevolve.gate.rules import GateSettings, judge
+from capevolve.gate.confirm.case import Ask
+from capevolve.gate.confirm.history import Past, list_record_keys
+from capevolve.gate.decide import FULL, Judgement, Match, decide
+from capevolve.gate.from_spec import gate_settings
+from capevolve.gate.settings import GateSettings, parse_settings
+from capevolve.gate.val_record import ValRecord, build_val
+from capevolve.gate.val_scores import read_val_scores
 from capevolve.ledger.audit import FrozenTask, read_stored_verdicts
 from capevolve.ledger.evaluations import EvaluationKey, EvaluationRecord
 from capevolve.ledger.proposals import (
@@ -26,6 +31,8 @@ from capevolve.model import Measurement
 from capevolve.search.state import find_incumbent
 from capevolve.spec import ProjectSpec
 from capevolve.verify.difference import TOLERANCE, expect, name_row, reading, refuse
+from capevolve.verify.history import VerifiedAttempt
+from capevolve.verify.plans import list_known
 from capevolve.verify.trials import list_tasks
 
 
@@ -88,6 +95,7 @@ class Gate:
     spec: ProjectSpec
     tasks: Sequence[FrozenTask]
     evaluations: Sequence[EvaluationRecord]
+    verdicts: tuple[VerdictRecord, ...]
 
     def check(self, connection: Connection, proposal: ProposalRecord, stored: VerdictRecord) -> None:
         """Judges again on the stored trials and compares the whole verdict.
@@ -101,24 +109,63 @@ class Gate:
         expect("candidate_id", where, stored.candidate_id, proposal.candidate_id)
         expect("incumbent_id", where, stored.incumbent_id, proposal.parent_id)
         with reading(where):
-            settings = GateSettings(**json.loads(stored.settings))
-        expect("settings", where, asdict(settings), asdict(gate_settings(self.spec.gate)))
-        mine = self._measure(connection, where, stored.candidate_evaluation, stored.candidate_id)
-        theirs = self._measure(connection, where, stored.incumbent_evaluation, stored.incumbent_id)
-        with reading(where):
-            again = judge(mine, theirs, settings)
-        expect("payload", where, asdict(stored.verdict), asdict(again), tolerance=TOLERANCE)
+            settings = parse_settings(stored.settings)
+        wanted = replace(gate_settings(self.spec.gate), edition=settings.edition)
+        expect("settings", where, asdict(settings), asdict(wanted))
+        match = Match(stored.candidate_id, stored.candidate_id, stored.incumbent_id)
+        again = self._judge(connection, stored, match, settings)
+        for kept, found in (
+            (stored.candidate_evaluation, again.candidate_evaluation),
+            (stored.incumbent_evaluation, again.incumbent_evaluation),
+        ):
+            expect("the evaluation it rests on", where, kept, found)
+        expect("payload", where, asdict(stored.verdict), asdict(again.verdict), tolerance=TOLERANCE)
 
-    def _measure(
-        self, connection: Connection, where: str, evaluation_id: int, candidate_id: str
-    ) -> Measurement:
-        key = EvaluationKey(
-            self.record.id, candidate_id, "val", self.spec.evaluation.num_trials, self.spec.base_seed()
+    def _judge(
+        self, connection: Connection, stored: VerdictRecord, match: Match, settings: GateSettings
+    ) -> Judgement:
+        where = name_row("verdicts", run=self.record.id, iteration=stored.iteration)
+        past = self._read_past(connection, stored.iteration)
+        for key in list_record_keys(past, match.incumbent_id, settings):
+            if past.find(key) is None:
+                self._miss(match.incumbent_id, FULL if not key.tag else key.tag)
+        task_ids = [frozen.task.ref.id for frozen in self.tasks if frozen.split == "val"]
+        with reading(where):
+            step = decide(past, match, settings, task_ids)
+        if isinstance(step, Ask):
+            self._miss(match.candidate_id, step.stage)
+        return step
+
+    def read_val(self, connection: Connection, attempt: VerifiedAttempt) -> ValRecord | None:
+        """What val said of the best and the seed candidate of an attempt, when it was committed."""
+        settings = gate_settings(self.spec.gate)
+        known = list_known(attempt, self.verdicts)
+        last = max((verdict.iteration for verdict in known), default=0)
+        refs = [frozen.task.ref for frozen in self.tasks if frozen.split == "val"]
+        scores = read_val_scores(self._read_past(connection, last + 1), settings, refs)
+        fresh = settings.confirm is not None
+        return build_val(attempt.plan.best_id, attempt.plan.seed_id, scores, fresh=fresh)
+
+    def _miss(self, candidate_id: str, stage: str) -> NoReturn:
+        what = "full val" if stage == FULL else stage
+        where = name_row("evaluations", run=self.record.id, split="val", candidate=candidate_id)
+        refuse(f"A candidate was judged, and its {what} evaluation is missing or not finished.", where)
+
+    def _read_past(self, connection: Connection, iteration: int) -> Past:
+        known = {evaluation.key: evaluation for evaluation in self.evaluations}
+
+        def find(key: EvaluationKey) -> Measurement | None:
+            evaluation = known.get(key)
+            if evaluation is None or evaluation.finished_at is None:
+                return None
+            trials = read_trials(connection, evaluation.id)
+            return reduce_trials(evaluation, list_tasks(evaluation, self.tasks), trials)
+
+        return Past(
+            run_id=self.record.id,
+            seed_id=self.record.seed_candidate,
+            num_trials=self.spec.evaluation.num_trials,
+            base_seed=self.spec.base_seed(),
+            verdicts=tuple(verdict for verdict in self.verdicts if verdict.iteration < iteration),
+            find=find,
         )
-        found = [e for e in self.evaluations if e.key == key and e.finished_at is not None]
-        if not found:
-            where = name_row("evaluations", run=self.record.id, split="val", candidate=candidate_id)
-            refuse("A candidate was judged, and its full val evaluation is missing or not finished.", where)
-        expect("the evaluation it rests on", where, evaluation_id, found[0].id)
-        trials = read_trials(connection, evaluation_id)
-        return reduce_trials(found[0], list_tasks(found[0], self.tasks), trials)

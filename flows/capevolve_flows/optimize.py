@@ -10,20 +10,33 @@ from prefect.logging import get_run_logger
 
 from capevolve.canonical import short
 from capevolve.errors import BudgetExhaustedError, CandidateError, LedgerError, OutsideError
+from capevolve.gate.record import find_ask
 from capevolve.proposers.proposal import discard_proposal, load_proposer
 from capevolve.runs import OpenRun, RunRef, drive_run, end_run
 from capevolve.search.planning import plan_next
 from capevolve_flows.naming import name_run, resolve_run_id
-from capevolve_tasks import Evaluated, Judged, evaluate, finalize, gate, propose, report, split
+from capevolve_tasks import (
+    Evaluated,
+    Judged,
+    control,
+    evaluate,
+    finalize,
+    gate,
+    measure,
+    propose,
+    report,
+    split,
+)
 
 
 @flow(name="optimize", flow_run_name=name_run)
-async def optimize(project: str, run: str | None = None) -> str:
+async def optimize(project: str, run: str | None = None, allow_hopeless_gate: bool = False) -> str:
     """Improves a project's seed candidate and ends in one sealed test number. A rerun continues.
 
     Args:
         project: The folder of `capevolve.yaml`.
         run: The run to start or to continue; left out, it is named after the flow run.
+        allow_hopeless_gate: Start even if the gate can never accept, whatever the candidate.
 
     Returns:
         The path of report.html.
@@ -31,7 +44,7 @@ async def optimize(project: str, run: str | None = None) -> str:
     run_id = resolve_run_id(run)
     with tags(f"run:{run_id}"), drive_run(Path(project), run_id) as driven:
         try:
-            reason = await _search(driven)
+            reason = await _search(driven, allow_hopeless_gate)
             await finalize(driven.ref)
             end_run(driven, "finished", reason)
             return await report(driven.ref)
@@ -40,12 +53,14 @@ async def optimize(project: str, run: str | None = None) -> str:
             raise
 
 
-async def _search(run: OpenRun) -> str:
+async def _search(run: OpenRun, allow_hopeless_gate: bool) -> str:
     """Searches until the policy or a cap ends it; returns why."""
     log = get_run_logger()
-    started = await split(run.ref)
+    started = await split(run.ref, allow_hopeless_gate)
     baseline = await evaluate(run.ref, started.seed_id, "val", "seed")
     _require_measured(baseline)
+    if run.spec.gate.aa_control:
+        await control(run.ref)
     while True:
         step = plan_next(run)
         if step.iteration is None:
@@ -66,14 +81,14 @@ async def _iterate(run: OpenRun, iteration: int, parent_id: str) -> str | None:
     proposal = await propose(ref, iteration, parent_id)
     if proposal.candidate_id is None:
         return None
-    measured = await evaluate(
-        ref, proposal.candidate_id, "val", f"{iteration}-{short(proposal.candidate_id)}"
-    )
-    if measured.exhausted is not None:
-        return measured.exhausted
-    if measured.invalid is not None:
-        discard_proposal(run, iteration, measured.invalid)
-        return None
+    label = f"{iteration}-{short(proposal.candidate_id)}"
+    while (ask := find_ask(run, iteration)[1]) is not None:
+        measured = await measure(ref, iteration, ask.stage, label)
+        if measured.exhausted is not None:
+            return measured.exhausted
+        if measured.invalid is not None:
+            discard_proposal(run, iteration, measured.invalid)
+            return None
     # The state is the badge; asking for its result raises what failed. Prefect types it as not awaitable.
     state: State[Judged] = await gate(ref, iteration, return_state=True)  # type: ignore[misc]
     await state.aresult()

@@ -4,7 +4,7 @@ Arguments are ids and records. Nothing is cached by Prefect: what is done is a q
 """
 
 from capevolve_tasks.outcomes import Evaluated, Finalized, Judged, Proposed, Started
-from capevolve_tasks.steps import evaluate, finalize, gate, propose, report, split
+from capevolve_tasks.steps import control, evaluate, finalize, gate, measure, propose, report, split
 
 __all__ = [
     "Evaluated",
@@ -12,9 +12,11 @@ __all__ = [
     "Judged",
     "Proposed",
     "Started",
+    "control",
     "evaluate",
     "finalize",
     "gate",
+    "measure",
     "propose",
     "report",
     "split",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -14,12 +14,16 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed
 from prefect.tasks import exponential_backoff
 
+from capevolve.design import refuse_hopeless_gate
 from capevolve.errors import BudgetExhaustedError, CandidateError, OutsideError
 from capevolve.evaluate import EvaluationRequest
 from capevolve.evaluate import evaluate as evaluate_candidate
+from capevolve.evaluate.progress import Progress
 from capevolve.finalize import conclude
-from capevolve.gate.record import record_verdict
-from capevolve.model import Decision
+from capevolve.gate.control import describe_noise, refuse_noise, run_control
+from capevolve.gate.record import find_ask, measure_ask, record_verdict
+from capevolve.ledger.evaluations import list_evaluations
+from capevolve.model import Decision, Measurement
 from capevolve.proposers.proposal import make_proposal
 from capevolve.report import candidate_rows, read_facts, render_markdown, write_projections
 from capevolve.runs import OpenRun, RunRef, attach_run
@@ -71,14 +75,19 @@ _STEP: dict[str, Any] = {
 
 
 @task(task_run_name="split", **_STEP)
-async def split(ref: RunRef) -> Started:
-    """Lists the tasks and freezes the splits, once.
+async def split(ref: RunRef, allow_hopeless_gate: bool = False) -> Started:
+    """Lists the tasks and freezes the splits, once, and refuses a gate that can never accept.
 
     Args:
         ref: The driven run.
+        allow_hopeless_gate: Go on with such a gate all the same.
     """
     with opened(ref) as run:
         started = await start_run(run)
+        with run.ledger.read() as connection:
+            is_new = not list_evaluations(connection, run.id)
+        if is_new and not allow_hopeless_gate:
+            refuse_hopeless_gate(run.spec, started.splits.size("val"))
     log = get_run_logger()
     for warning in started.splits.warnings:
         log.warning(warning)
@@ -100,25 +109,80 @@ async def evaluate(
     key = artifact_key("progress", ref.run_id, label, split)
     with opened(ref) as run:
         request = EvaluationRequest(candidate_id, split)
-        exhausted, invalid = None, None
-        async with progress_artifact(key, f"{label} on {split}") as note:
-            try:
-                measurement = await evaluate_candidate(
-                    run, request, remaining=read_remaining(run), on_progress=note
-                )
-            except BudgetExhaustedError as error:
-                exhausted = error.what
-            except CandidateError as error:
-                invalid = error.what
-        if exhausted is not None or invalid is not None:
-            get_run_logger().warning(exhausted or invalid)
-            return Evaluated(candidate_id, split, None, None, 0, 0, exhausted, invalid)
+        return await _evaluate(
+            key,
+            f"{label} on {split}",
+            lambda note: evaluate_candidate(run, request, remaining=read_remaining(run), on_progress=note),
+            candidate_id,
+            split,
+        )
+
+
+async def _evaluate(
+    key: str,
+    title: str,
+    run_trials: Callable[[Callable[[Progress], None]], Awaitable[Measurement]],
+    candidate_id: str,
+    split: str,
+) -> Evaluated:
+    """Runs trials beside their progress artifact; a cap and an unfit candidate are outcomes, not failures."""
+    exhausted, invalid = None, None
+    async with progress_artifact(key, title) as note:
+        try:
+            measurement = await run_trials(note)
+        except BudgetExhaustedError as error:
+            exhausted = error.what
+        except CandidateError as error:
+            invalid = error.what
+    if exhausted is not None or invalid is not None:
+        get_run_logger().warning(exhausted or invalid)
+        return Evaluated(candidate_id, split, None, None, 0, 0, exhausted, invalid)
     summary = summarize(measurement)
     get_run_logger().info(
-        "%s on %s: mean %s, SE %s, %d of %d tasks",
-        label, split, summary.mean, summary.se, summary.n_scored, summary.n_tasks,
+        "%s: mean %s, SE %s, %d of %d tasks",
+        title, summary.mean, summary.se, summary.n_scored, summary.n_tasks,
     )  # fmt: skip
     return Evaluated(candidate_id, split, summary.mean, summary.se, summary.n_scored, summary.n_tasks)
+
+
+@task(task_run_name="evaluate-{label}-{stage}", **_STEP)
+async def measure(ref: RunRef, iteration: int, stage: str, label: str) -> Evaluated:
+    """Runs the val trials that the gate asks for before it can judge. A rerun continues.
+
+    Args:
+        ref: The driven run.
+        iteration: The iteration whose candidate is measured; 0 is the A/A control.
+        stage: What the trials are for, as the gate named it.
+        label: A short name for people.
+    """
+    with opened(ref) as run:
+        match, ask = find_ask(run, iteration)
+        if ask is None or ask.stage != stage:
+            return Evaluated(match.candidate_id, "val", None, None, 0, 0)  # another execution was faster
+        key = artifact_key("progress", ref.run_id, label, stage)
+        return await _evaluate(
+            key,
+            f"{label} on val, {stage}",
+            lambda note: measure_ask(run, match, ask, remaining=read_remaining(run), on_progress=note),
+            match.candidate_id,
+            "val",
+        )
+
+
+@task(task_run_name="aa-control", **_STEP)
+async def control(ref: RunRef) -> str:
+    """Puts a copy of the seed candidate through the gate; returns the noise floor in words.
+
+    Args:
+        ref: The driven run.
+    """
+    with opened(ref) as run:
+        async with progress_artifact(artifact_key("progress", run.id, "aa"), "A/A control") as note:
+            found = await run_control(run, remaining=lambda: read_remaining(run), on_progress=note)
+    floor = describe_noise(found)
+    get_run_logger().info(floor)
+    refuse_noise(found)
+    return floor
 
 
 @task(task_run_name="propose-{iteration}", **_STEP)

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,7 +107,7 @@ class FaultProject:
 
     def check_calls(self, run_id: str) -> None:
         """The target's own count against the ledger's: calls <= 1 + times in flight at a kill."""
-        skills = {"0.5": 0.5, "0.1": 0.1, "0.9": 0.9}
+        skills = {"0.5", "0.1", "0.9", "0.55"}
         ledger = open_ledger(self.url)
         planned: Counter[tuple[str, str]] = Counter()
         try:
@@ -130,14 +130,27 @@ class FaultProject:
         assert set(made) == set(planned)
 
 
-def write_project(root: Path, calls: Path, url: str | None = None) -> FaultProject:
+def write_project(
+    root: Path,
+    calls: Path,
+    url: str | None = None,
+    tasks: int = 9,
+    changes: dict[str, object] | None = None,
+    edits: Sequence[dict[str, object]] = EDITS,
+) -> FaultProject:
     (root / "seed").mkdir(parents=True)
-    (root / "adapter.py").write_text(ADAPTER)
+    (root / "adapter.py").write_text(ADAPTER.replace("range(9)", f"range({tasks})"))
     (root / "seed" / "prompt.md").write_text("0.5")
-    (root / "edits.yaml").write_text(json.dumps(EDITS))
-    spec = SPEC if url is None else {**SPEC, "ledger": url}
+    (root / "edits.yaml").write_text(json.dumps(list(edits)))
+    spec = {**SPEC, **(changes or {}), **({} if url is None else {"ledger": url})}
     (root / "capevolve.yaml").write_text(json.dumps(spec))
     return FaultProject(root, calls, url or f"sqlite:///{root}/.capevolve/ledger.db")
+
+
+@pytest.fixture(scope="session")
+def write_fault_project() -> Callable[..., FaultProject]:
+    """Writes a project with its own tasks, spec and edits."""
+    return write_project
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ STEPS = (
     "evaluate.opened", "evaluate.before_commit", "evaluate.after_commit", "evaluate.executed",
     "evaluate.finished",
     "propose.started", "propose.edited", "propose.finished",
-    "gate.judged", "gate.recorded",
+    "gate.measured", "gate.judged", "gate.recorded",
     "seal.admitted", "seal.opened", "seal.scored", "seal.committing", "seal.committed",
 )  # fmt: skip
 

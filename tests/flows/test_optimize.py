@@ -99,7 +99,7 @@ def test_a_run_ends_in_a_report_and_shows_its_steps_badges_and_artifacts(make_pr
     names = Counter(task.name.split("-")[0] for task in tasks)
     assert names == {"split": 1, "evaluate": 3, "propose": 2, "gate": 2, "finalize": 1, "report": 1}
     badges = {task.name: task.state.name for task in tasks if task.name.startswith("gate")}
-    assert badges == {"gate-1": "Rejected", "gate-2": "Accepted"}
+    assert badges == {"gate-1": "Indecisive", "gate-2": "Accepted"}
     latest = asyncio.run(read_artifacts("candidates-shown"))[-1]
     rows = json.loads(latest.data)
     assert [row["#"] for row in rows] == ["0", "1", "2"]
@@ -285,3 +285,63 @@ def test_a_seed_candidate_that_cannot_be_made_live_stops_the_run_and_says_why(ma
     project = make_project(LIVE_ADAPTER, seed={"prompt.md": "BROKEN"})
     with pytest.raises(CandidateError, match="the format is broken"):
         run_flow(project)
+
+
+NOISY = """
+import random
+from capevolve import Rollout, Score, Task
+
+class Adapter:
+    def tasks(self, split):
+        return [Task(id=f"t{i:02d}", input=i) for i in range(16)]
+
+    def run_target(self, task, ctx, *, seed):
+        rng = random.Random(f"{seed}:{task.id}")
+        return Rollout(task_id=task.id, output=rng.random() < float((ctx / "prompt.md").read_text()))
+
+    def score(self, task, rollout):
+        return Score(task_id=task.id, reward=float(rollout.output))
+"""
+
+
+def make_noisy(make_project, gate):
+    spec = {
+        "splits": {"counts": {"train": 2, "val": 10, "test": 4}},
+        "evaluation": {"num_trials": 2, "concurrency": 4, "timeout_s": 20},
+        "gate": gate,
+    }
+    edits = [{"edits": {"prompt.md": "0.1"}}, {"edits": {"prompt.md": "0.95"}}]
+    return make_project(NOISY, spec, {"prompt.md": "0.4"}, edits)
+
+
+def test_a_confirmation_is_one_task_run_per_stage_and_ends_in_the_same_badges(make_project):
+    project = make_noisy(make_project, "confirm")
+    run_flow(project, "confirmed")
+    (flow_run,) = asyncio.run(read_flow_runs("optimize-confirmed"))
+    tasks = asyncio.run(read_task_runs(flow_run.id))
+    stages = [task.name.rsplit("-", 2)[1:] for task in tasks if task.name.startswith("evaluate-2-")]
+    assert ["look", "1"] in stages
+    badges = {task.name: task.state.name for task in tasks if task.name.startswith("gate")}
+    assert badges == {"gate-1": "Rejected", "gate-2": "Accepted"}
+
+
+def test_a_run_whose_gate_accepts_a_copy_of_its_seed_candidate_stops_before_anything_is_proposed(
+    make_project,
+):
+    for seed in range(1, 9):
+        gate = {"mode": "strict", "aa_control": True}
+        project = make_noisy(make_project, gate)
+        spec = json.loads((project.root / "capevolve.yaml").read_text())
+        spec["evaluation"]["base_seed"] = seed
+        (project.root / "capevolve.yaml").write_text(json.dumps(spec))
+        try:
+            run_flow(project, f"noisy{seed}")
+        except UserError as error:
+            assert "byte-identical copy" in str(error)
+            assert "Noise floor" in str(error)
+            break
+    else:
+        pytest.fail("a gate that accepts any gain accepted no copy in eight runs")
+    (flow_run,) = asyncio.run(read_flow_runs(f"optimize-noisy{seed}"))
+    names = {task.name.split("-")[0] for task in asyncio.run(read_task_runs(flow_run.id))}
+    assert "propose" not in names

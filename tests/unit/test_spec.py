@@ -75,10 +75,12 @@ class TestDefaults:
                 "counts": None,
                 "ids": None,
                 "ids_file": None,
-                "group_by": None,
+                "group_key": None,
+                "stratify_key": None,
                 "allow_no_holdout": False,
                 "allow_small": False,
                 "on_duplicate_content": "refuse",
+                "near_duplicates": "warn",
             },
             "evaluation": {
                 "num_trials": 1,
@@ -92,7 +94,16 @@ class TestDefaults:
                 "trials_per_host": None,
                 "max_interruptions": 5,
             },
-            "gate": {"mode": "paired", "k_se": 1.0, "threshold": 0.0, "min_coverage": 0.6},
+            "gate": {
+                "mode": "paired",
+                "k_se": 1.0,
+                "threshold": 0.0,
+                "min_coverage": 0.6,
+                "multiplier": "t",
+                "no_regression": False,
+                "aa_control": False,
+                "confirm": None,
+            },
             "proposer": None,
             "search": {"kind": "hill_climb", "max_iterations": 10, "stall": 0},
             "budget": {"max_calls": None, "max_usd": None, "max_proposer_usd": None, "max_minutes": None},
@@ -127,10 +138,14 @@ class TestDefaults:
                 assert field.description, f"{model.__name__}.{name}"
                 assert field.description.endswith(".") or "JSON" in field.description
 
-        from capevolve.spec import models
+        from capevolve.spec import gating, models, ready, splitting
+        from capevolve.spec.section import Section
 
-        sections = [m for m in vars(models).values() if isinstance(m, type) and issubclass(m, models.Section)]
-        assert len(sections) == 13
+        found = [kind for module in (gating, models, ready, splitting) for kind in vars(module).values()]
+        sections = {kind for kind in found if isinstance(kind, type) and issubclass(kind, Section)} - {
+            Section
+        }
+        assert len(sections) >= 13
         for section in sections:
             described(section)
 
@@ -342,7 +357,7 @@ class TestStrictness:
         assert "Remove the line to get the default." in refusal("evaluation:\n  num_trials:\n")
 
     @pytest.mark.parametrize(
-        "text", ["gate: paired\n", "splits: [1]\n", "splits: {ratios: 0.5}\n", "proposer: codex\n"]
+        "text", ["gate: [paired]\n", "splits: [1]\n", "splits: {ratios: 0.5}\n", "proposer: codex\n"]
     )
     def test_a_section_is_a_mapping(self, refusal: Callable[..., str], text: str):
         assert "must be a mapping, not" in refusal(text)
@@ -368,7 +383,11 @@ class TestStrictness:
             ("gate.k_se", -1, "at least 0"),
             ("gate.min_coverage", 1.5, "at most 1"),
             ("gate.min_coverage", -0.1, "at least 0"),
-            ("gate.mode", "simplicity_tiebreak", "one of paired, significant, threshold, strict, not"),
+            (
+                "gate.mode",
+                "simplicity_tiebreak",
+                "one of paired, significant, threshold, strict, confirm, not",
+            ),
             ("search.kind", "gepa", "hill_climb"),
             ("search.max_iterations", -1, "at least 0"),
             ("search.stall", -1, "at least 0"),
@@ -378,6 +397,7 @@ class TestStrictness:
             ("seal.max_test_looks", 0, "at least 1"),
             ("seal.interrupted", "retry", "one of rerun, missing, not 'retry'"),
             ("splits.on_duplicate_content", "drop", "one of refuse, group, not 'drop'"),
+            ("splits.near_duplicates", "drop", "one of warn, refuse, ignore, not 'drop'"),
             ("name", "  ", "must not be empty"),
             ("name", "a\nb", "control characters"),
             ("name", "x" * 201, "is too long"),
@@ -596,16 +616,19 @@ class TestSeedsAndTrials:
 class TestSplitSettings:
     def test_every_setting_arrives(self, load: Callable[..., LoadedSpec]):
         loaded = load(
-            "splits: {seed: 5, counts: {train: 1, val: 2, test: 3}, group_by: family, allow_small: true,\n"
-            "  allow_no_holdout: true, on_duplicate_content: group}\n"
+            "splits: {seed: 5, counts: {train: 1, val: 2, test: 3}, group_key: family, allow_small: true,\n"
+            "  allow_no_holdout: true, on_duplicate_content: group, stratify_key: level,\n"
+            "  near_duplicates: refuse}\n"
         )
         assert loaded.split_settings() == SplitSettings(
             seed=5,
             counts=PerSplit(1, 2, 3),
-            group_by="family",
+            group_key="family",
+            stratify_key="level",
             allow_small=True,
             allow_no_holdout=True,
             on_duplicate_content="group",
+            near_duplicates="refuse",
         )
 
     def test_pinned_ids_arrive_from_the_spec(self, load: Callable[..., LoadedSpec]):

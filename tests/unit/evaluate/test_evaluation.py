@@ -255,7 +255,7 @@ class Adapter(Base):
 
 
 def test_each_kind_of_failure_has_its_reason_and_costs_no_sibling_anything(make_lab):
-    splits = {"ids": {s: [] for s in ("train", "val", "test")}}
+    splits = {"ids": {s: [] for s in ("train", "val", "test")}, "allow_no_holdout": True}
     kinds = ["fine", "infra", "agent", "raises", "exits", "hangs", "nan", "two", "text", "scorer", "deep"]
     for split, letter in (("train", "a"), ("val", "b"), ("test", "c")):
         splits["ids"][split] = [f"{kind}-{letter}" for kind in kinds]

@@ -30,13 +30,13 @@ def test_only_the_prompt_with_the_marker_is_answered(marker, prompts):
     assert [set(rate(marker, folder).values()) for folder in prompts] == [{0.0}, {0.0}, {1.0}]
 
 
-def test_four_tasks_are_enough_for_the_gate_to_reject_the_first_edit_and_accept_the_second(marker, prompts):
+def test_the_gate_learns_nothing_of_the_first_edit_and_accepts_the_second_on_four_tasks(marker, prompts):
     def measure(folder):
         rewards = list(rate(marker, folder).items())[:4]
         return Measurement("e", "c", "val", 1, 0, tuple(TaskOutcomes(i, (r,)) for i, r in rewards))
 
     seed, useless, useful = map(measure, prompts)
-    assert judge(useless, seed, GateSettings()).decision == "reject"
+    assert judge(useless, seed, GateSettings()).decision == "indecisive"
     assert judge(useful, seed, GateSettings()).decision == "accept"
 
 

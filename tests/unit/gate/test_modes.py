@@ -101,7 +101,7 @@ def test_strict_accepts_any_gain_and_no_tie(judge_deltas):
     verdict = judge_deltas([0.01, 0.0, 0.0], mode="strict")
     assert (verdict.decision, verdict.rule) == (ACCEPT, "strict")
     assert "mode strict asks for no error" in verdict.reason
-    assert judge_deltas([0.0, 0.0], mode="strict").decision is REJECT
+    assert judge_deltas([0.0, 0.1, -0.1], base=0.5, mode="strict").decision is REJECT
     # Sums to 0, or to 5e-17 with naive rounding.
     assert judge_deltas([0.1, 0.2, -0.3], base=0.5, mode="strict").decision is REJECT
 
@@ -119,9 +119,25 @@ def test_a_constant_gain_without_error_is_decided_by_the_exact_test(judge_deltas
 
 
 @pytest.mark.parametrize("mode", list(MODES))
-def test_no_change_at_all_is_rejected(judge_deltas, mode: str):
+def test_no_change_at_all_is_rejected(measure, mode: str):
     for k in (0.0, 1.0):
-        assert judge_deltas([0.0] * 8, base=0.7, mode=mode, k_se=k).decision is REJECT
+        same = measure({f"t{i}": [i / 8] for i in range(8)})
+        assert judge(same, same, GateSettings(mode=mode, k_se=k)).decision is REJECT
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+@pytest.mark.parametrize("reward", [0.0, 0.7, 1.0])
+def test_a_val_whose_every_trial_scores_the_same_is_indecisive_and_shows_no_delta(
+    judge_deltas, mode: str, reward: float
+):
+    verdict = judge_deltas([0.0] * 8, base=reward, mode=mode)
+    assert (verdict.decision, verdict.rule) == (INDECISIVE, "no_variation")
+    assert "cannot tell candidates apart" in verdict.reason
+    assert (verdict.delta, verdict.se, verdict.p_value) == (None, None, None)
+
+
+def test_the_first_edition_of_the_rules_rejected_without_variation(judge_deltas):
+    assert judge_deltas([0.0] * 8, edition=1).decision is REJECT
 
 
 @pytest.mark.parametrize("mode", list(MODES))

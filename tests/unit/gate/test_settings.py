@@ -26,7 +26,7 @@ def test_an_unknown_mode_is_refused_with_the_names_of_all_modes():
 
 
 def test_the_registry_and_the_type_name_the_same_modes():
-    assert tuple(MODES) == get_args(Mode)
+    assert (*MODES, "confirm") == get_args(Mode)
     assert all(rule.summary for rule in MODES.values())
 
 

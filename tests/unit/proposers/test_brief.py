@@ -162,7 +162,7 @@ def test_the_history_tells_what_became_of_each_attempt_without_a_number(make_run
         with run.ledger.read() as connection:
             assert find_proposal(connection, run.id, 2) == second
     told = [(a.iteration, a.candidate, a.decision, a.summary) for a in _brief(made, 3).history]
-    assert told == [(1, first.candidate_id, "reject", "one"), (2, None, "empty", "two")]
+    assert told == [(1, first.candidate_id, "indecisive", "one"), (2, None, "empty", "two")]
     assert [a.iteration for a in _brief(made, 2).history] == [1]
 
 

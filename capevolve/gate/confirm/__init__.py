@@ -1,0 +1,1 @@
+"""Mode `confirm`: an accepted edit is a claim with a stated error rate."""
