@@ -65,8 +65,10 @@ def chance_of_any_false_accept(
         return _approximate(settings, n_candidates)
     largest = cell.candidates[-1]
     chance = cell.interpolate(n_candidates)
+    if n_candidates <= largest:
+        return chance
     known, wanted = _approximate(settings, largest), _approximate(settings, n_candidates)
-    if n_candidates <= largest or known is None or wanted is None:
+    if known is None or wanted is None:
         return chance
     return 1.0 - (1.0 - chance) * (1.0 - wanted) / (1.0 - known)
 

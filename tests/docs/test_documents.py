@@ -64,8 +64,8 @@ def test_every_command_of_the_readme_works_in_order(tmp_path):
             assert "test delta" in done.stdout
         if words[1] == "verify":
             assert done.stdout.startswith("PASS")
-    assert ran[:3] == ["init", "check", "run"]
-    assert {"finalize", "verify", "export"} <= set(ran)
+    assert ran[:4] == ["init", "check", "plan", "run"]
+    assert {"aa", "finalize", "verify", "export"} <= set(ran)
 
 
 def test_the_readmes_adapter_runs():

@@ -170,3 +170,9 @@ def test_edits_do_what_their_kind_says(stream: str):
             assert change.max() <= 0.0 and -0.101 < change.mean() < -0.01
         else:
             assert change.max() > 0.0 and -0.031 < change.mean() <= 1e-12
+
+
+def test_a_trade_off_gains_no_more_than_it_can_lose():
+    trade = Edit(Kind.TRADE, 0.1, 0.0, EVERY[:5], EVERY[5:])
+    assert not trade.apply(FAIL).any()
+    assert trade.apply(np.full(10, 0.5)).mean() == pytest.approx(0.5)

@@ -10,6 +10,7 @@ import pytest
 
 from capevolve.cli.preflight import look_ahead
 from capevolve.design.document import PlanDocument
+from capevolve.errors import UserError
 from capevolve.spec import load_spec
 
 # Even trials pass odd tasks and odd trials even ones: variance 0.5 over two trials. Every call costs 0.25.
@@ -205,6 +206,20 @@ def test_run_refuses_such_a_gate_before_anything_is_spent(capevolve, make, monke
     assert "can never accept" in said.err
     assert project.calls() == []
     assert "no run yet" in capevolve("status", "-p", project.root).err
+
+
+@pytest.mark.parametrize("words", [(), ("--allow-hopeless-gate",)])
+def test_run_passes_on_what_it_was_allowed(capevolve, make, monkeypatch, words):
+    asked = []
+
+    async def look(loaded, run_id, *, allow_hopeless_gate):
+        asked.append(allow_hopeless_gate)
+        raise UserError("enough")
+
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    monkeypatch.setattr("capevolve.cli.run.look_ahead", look)
+    assert capevolve("run", make().root, *words).code == 2
+    assert asked == [bool(words)]
 
 
 def test_a_run_shows_the_same_lines_and_goes_on_with_a_hopeless_gate_when_told_to(capevolve, capfd, make):
