@@ -41,7 +41,7 @@ class ConfirmSpec(Section):
     look_trials: LookTrials | None = Field(
         None,
         description="Trials of one unit; left out: evaluation.num_trials; auto: sized from the incumbent's "
-        "measured variance to find `effect` with a chance of 80 %.",
+        "measured variance to find `effect` with a chance of about 70 %.",
     )
     effect: Fraction | None = Field(None, description="The improvement that auto sizes for; 0.1.")
 

@@ -23,6 +23,7 @@ from capevolve.finalize import conclude
 from capevolve.gate.control import describe_noise, refuse_noise, run_control
 from capevolve.gate.record import find_ask, measure_ask, record_verdict
 from capevolve.ledger.evaluations import list_evaluations
+from capevolve.ledger.runs import read_split
 from capevolve.model import Decision, Measurement
 from capevolve.proposers.proposal import make_proposal
 from capevolve.report import candidate_rows, read_facts, render_markdown, write_projections
@@ -86,8 +87,10 @@ async def split(ref: RunRef, allow_hopeless_gate: bool = False) -> Started:
         started = await start_run(run)
         with run.ledger.read() as connection:
             is_new = not list_evaluations(connection, run.id)
+            refs = [task.ref for task in read_split(connection, run.id, "val")]
         if is_new and not allow_hopeless_gate:
-            refuse_hopeless_gate(run.spec, started.splits.size("val"))
+            units = {("task", ref.id) if ref.cluster is None else ("cluster", ref.cluster) for ref in refs}
+            refuse_hopeless_gate(run.spec, len(refs), val_units=len(units))
     log = get_run_logger()
     for warning in started.splits.warnings:
         log.warning(warning)

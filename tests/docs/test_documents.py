@@ -119,7 +119,7 @@ def test_every_link_between_documents_leads_somewhere():
 
 @pytest.mark.parametrize(
     "verb",
-    ["", "init", "check", "run", "evaluate", "finalize", "report", "status", "diff", "verify", "export",
+    ["", "init", "check", "plan", "aa", "run", "evaluate", "finalize", "report", "status", "diff", "verify", "export",
      "up", "down"],
 )  # fmt: skip
 def test_every_verb_explains_itself(verb):

@@ -30,7 +30,8 @@ class ConfirmProfile:
         look_split: The share of the slot's alpha that each look may spend; together at most 1.
         look_futility: A look other than the last with a larger p-value ends the confirmation.
         look_trials: Trials of one unit; None is the trials of an evaluation, `auto` sizes it so that the
-            whole confirmation finds `effect` with a chance of 80 %.
+            whole confirmation finds `effect` with a chance of 80 %, its early stops left aside: with the
+            default looks about 70 %.
         effect: The improvement of the mean reward that `auto` sizes for.
 
     Raises:

@@ -7,10 +7,12 @@ import math
 from capevolve.errors import UserError
 from capevolve.gate.confirm.profile import ConfirmProfile
 from capevolve.model import Measurement
-from capevolve.stats import planning_variance, smallest_p, trials_needed
+from capevolve.stats import exceeds, planning_variance, smallest_p, trials_needed
 
 MOST_TRIALS = 64
 """`auto` sizes no unit beyond this: an effect that needs more is not found on so few tasks."""
+
+# The sizing leaves the looks' early stops aside: with the default looks a wanted power of .8 is about .7.
 
 
 def find_look_trials(profile: ConfirmProfile, num_trials: int, record: Measurement | None) -> int:
@@ -36,12 +38,13 @@ def find_look_trials(profile: ConfirmProfile, num_trials: int, record: Measureme
 
 def _find_fewest(profile: ConfirmProfile, n_tasks: int) -> int:
     """The smallest unit with which the confirmation can accept; `MOST_TRIALS` where none can."""
-    fit = (
-        unit
-        for unit in range(1, MOST_TRIALS)
-        if find_smallest_p(profile, n_tasks, unit) <= profile.limits[-1]
-    )
+    fit = (unit for unit in range(1, MOST_TRIALS) if _can_accept(profile, n_tasks, unit))
     return next(fit, MOST_TRIALS)
+
+
+def _can_accept(profile: ConfirmProfile, n_tasks: int, look_trials: int) -> bool:
+    limit = profile.limits[-1]
+    return not exceeds(find_smallest_p(profile, n_tasks, look_trials), limit, limit)
 
 
 def find_smallest_p(profile: ConfirmProfile, n_tasks: int, look_trials: int) -> float:
@@ -56,9 +59,9 @@ def refuse_hopeless(profile: ConfirmProfile, n_tasks: int, look_trials: int) -> 
     Raises:
         UserError: The smallest attainable p-value exceeds the last look's level.
     """
-    smallest, limit = find_smallest_p(profile, n_tasks, look_trials), profile.limits[-1]
-    if smallest <= limit:
+    if _can_accept(profile, n_tasks, look_trials):
         return
+    smallest, limit = find_smallest_p(profile, n_tasks, look_trials), profile.limits[-1]
     trials = look_trials * sum(profile.looks)
     raise UserError(
         f"This gate can never accept: {n_tasks} val task{'' if n_tasks == 1 else 's'} with {trials} fresh "
