@@ -156,8 +156,13 @@ def find_acceleration(values: Sequence[float], clusters: Sequence[Hashable] | No
     For single values it equals the jackknife definition. 0 for constant values.
     """
     residuals = cluster_residuals(values, clusters or range(len(values)))
-    spread = math.fsum(u**2 for u in residuals)
-    return math.fsum(u**3 for u in residuals) / (6.0 * spread**1.5) if spread > 0.0 else 0.0
+    scale = max((abs(u) for u in residuals), default=0.0)
+    if scale == 0.0:
+        return 0.0
+    # Relative to the largest, so that no power of a small one underflows; a has no unit.
+    units = [u / scale for u in residuals]
+    spread = math.fsum(u**2 for u in units)
+    return math.fsum(u**3 for u in units) / float(6.0 * spread**1.5)
 
 
 def _is_undefined(values: Sequence[float], clusters: Sequence[Hashable] | None) -> bool:

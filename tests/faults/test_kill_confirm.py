@@ -18,12 +18,11 @@ from capevolve.verify.run import verify_run
 CHANGES = {
     "splits": {"counts": {"train": 2, "val": 10, "test": 3}, "seed": 3},
     "evaluation": {"num_trials": 2, "concurrency": 3, "retries": 0, "timeout_s": 20},
-    "search": {"max_iterations": 3},
+    "search": {"max_iterations": 2},
     "gate": {"confirm": {"screen_p": 1.0, "race_kill_p": 1.0, "look_futility": [1.0, 1.0]}},
 }
 EDITS = [
     {"summary": "hardly", "edits": {"prompt.md": "0.55"}},
-    {"summary": "worse", "edits": {"prompt.md": "0.1"}},
     {"summary": "better", "edits": {"prompt.md": "0.9"}},
 ]
 
@@ -62,30 +61,34 @@ def test_the_project_goes_through_every_kind_of_stage(undisturbed_confirm):
     assert failures >= 1
 
 
-@pytest.mark.both_ledgers
-@pytest.mark.parametrize(
-    "step", ["evaluate.before_commit", "evaluate.after_commit", "gate.measured", "gate.judged"]
-)
-def test_a_killed_confirmation_resumes_inside_its_look(
-    tmp_path: Path,
-    backend: str,
-    make_ledger_url: Callable[[], str],
-    undisturbed_confirm,
-    write_fault_project,
-    step: str,
-):
+def check_kills(project, undisturbed_confirm, step: str, thirds: tuple[int, ...]) -> None:
     expected, passes = undisturbed_confirm
-    url = None if backend == "sqlite" else make_ledger_url()
-    project = write_fault_project(tmp_path / "project", tmp_path / "calls", url, 15, CHANGES, EDITS)
-    count = passes[step]
-    for run_id, occurrence in {"early": count // 4, "middle": count // 2, "late": count * 3 // 4}.items():
+    for third in thirds:
+        run_id = f"killed{third}"
         project.calls_path.unlink(missing_ok=True)
-        assert project.run(run_id, CAPEVOLVE_FAILPOINT=f"{step}:{max(1, occurrence)}") == -9
+        assert project.run(run_id, CAPEVOLVE_FAILPOINT=f"{step}:{max(1, passes[step] * third // 3)}") == -9
         project.finish(run_id)
         assert read_stages(project, run_id) == expected
     ledger = open_ledger(project.url)
     try:
         with ledger.read() as connection:
-            assert verify_run(connection, "middle").committed
+            assert verify_run(connection, run_id).committed
     finally:
         ledger.close()
+
+
+@pytest.mark.parametrize("step", ["evaluate.after_commit", "gate.measured"])
+def test_a_killed_confirmation_resumes_inside_its_look(
+    tmp_path: Path, undisturbed_confirm, write_fault_project, step: str
+):
+    project = write_fault_project(tmp_path / "project", tmp_path / "calls", None, 15, CHANGES, EDITS)
+    check_kills(project, undisturbed_confirm, step, (1, 2))
+
+
+@pytest.mark.both_ledgers
+def test_a_confirmation_killed_between_claims_and_results_resumes_on_either_ledger(
+    tmp_path: Path, backend: str, make_ledger_url: Callable[[], str], undisturbed_confirm, write_fault_project
+):
+    url = None if backend == "sqlite" else make_ledger_url()
+    project = write_fault_project(tmp_path / "project", tmp_path / "calls", url, 15, CHANGES, EDITS)
+    check_kills(project, undisturbed_confirm, "evaluate.before_commit", (2,))

@@ -51,6 +51,7 @@ def test_the_acceleration_equals_the_jackknife_definition():
     pull = left_out.mean() - left_out
     assert find_acceleration(X) == pytest.approx((pull**3).sum() / (6 * (pull**2).sum() ** 1.5))
     assert find_acceleration([0.5, 0.5]) == 0.0
+    assert find_acceleration([0.0, 1e-157, 0.0]) == pytest.approx(find_acceleration([0.0, 1.0, 0.0]))
 
 
 def test_the_bias_is_undefined_when_all_resamples_lie_on_one_side():

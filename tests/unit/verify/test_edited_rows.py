@@ -442,6 +442,7 @@ def recompute_result(run):
     from capevolve.verify import headline
     from capevolve.verify.run import _read_base
     from capevolve.verify.trials import read_evaluations
+    from capevolve.verify.verdicts import Gate, read_search
 
     ledger = run.open()
     computed = {}
@@ -455,7 +456,10 @@ def recompute_result(run):
         (attempt,) = base.history.attempts
         splits = find_splits(connection, "r1")
         evaluations = read_evaluations(connection, "r1")
-        headline.check_result(connection, attempt, splits, base.tasks, evaluations)
+        _, verdicts = read_search(connection, "r1")
+        gate = Gate(base.record, base.spec, base.tasks, evaluations, verdicts)
+        val = gate.read_val(connection, attempt)
+        headline.check_result(connection, attempt, splits, base.tasks, evaluations, val)
     ledger.close()
     text = canonical_json(computed["result"])
     assert text != run.value("SELECT result FROM attempts")
