@@ -19,7 +19,7 @@ STEPS = (
 )  # fmt: skip
 
 VARYING = ("evaluate.before_commit", "evaluate.after_commit")
-RANDOM_KILLS = int(os.environ.get("CAPEVOLVE_RANDOM_KILLS", "10"))
+RANDOM_KILLS = int(os.environ.get("CAPEVOLVE_RANDOM_KILLS", "6"))
 
 
 def test_the_list_of_steps_is_complete(undisturbed):

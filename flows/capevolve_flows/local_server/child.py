@@ -78,7 +78,7 @@ def answers(port: int, timeout_s: float) -> bool:
 def end(server: ProcessMark) -> None:
     """Ends a server: SIGTERM, SIGKILL after `STOP_GRACE_S`; what is left below it is killed at once."""
     if not is_running(server):
-        _reap(server.pid)
+        _reap(server.pid, KILL_WAIT_S)
         return
     tree = [server]
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -102,14 +102,18 @@ def _wait_for_end(marks: Sequence[ProcessMark], timeout_s: float) -> None:
             _reap(mark.pid)
         if not any(is_alive(mark) for mark in marks):
             for mark in marks:
-                _reap(mark.pid)  # it may have ended since the look above
+                # A process that has ended can be reaped only once all of its threads have.
+                _reap(mark.pid, max(0.0, deadline - time.monotonic()))
             return
         time.sleep(0.02)
 
 
-def _reap(pid: int) -> None:
+def _reap(pid: int, timeout_s: float = 0.0) -> None:
     child = _children.get(pid)
-    if child is not None and child.poll() is not None:
+    if child is None:
+        return
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(timeout_s)
         _children.pop(pid, None)
 
 
