@@ -75,8 +75,10 @@ def chance_of_any_false_accept(
 
 def _find_cell(settings: GateSettings, n_tasks: int | None, num_trials: int | None) -> ErrorCell | None:
     """Returns the cell of the simulation that fits; None where the approximation has to do."""
+    if not n_tasks or not num_trials:
+        return None
     mode = _find_simulated(settings)
-    if mode is None or not n_tasks or not num_trials:
+    if mode is None:
         return None
     return read_error_table().find_nearest(mode, n_tasks, num_trials)
 

@@ -15,7 +15,7 @@ from capevolve.evaluate.measurement import read_measurement, read_tasks
 from capevolve.evaluate.progress import Progress, ignore_progress
 from capevolve.failpoints import failpoint
 from capevolve.gate.confirm.case import Ask
-from capevolve.gate.confirm.history import Past, read_record
+from capevolve.gate.confirm.history import Past, describe_past, read_record
 from capevolve.gate.confirm.seeds import ArmName
 from capevolve.gate.decide import Judgement, Match, decide, locate
 from capevolve.gate.from_spec import gate_settings
@@ -87,14 +87,9 @@ def step_gate(connection: Connection, run: OpenRun, match: Match, iteration: int
 def read_past(connection: Connection, run: OpenRun, iteration: int | None = None) -> Past:
     """Returns the run as the gate knows it before an iteration; None is now."""
     verdicts = read_verdicts(connection, run.id)
-    return Past(
-        run_id=run.id,
-        seed_id=read_run(connection, run.id).seed_candidate,
-        num_trials=run.spec.evaluation.num_trials,
-        base_seed=run.spec.base_seed(),
-        verdicts=tuple(v for v in verdicts if iteration is None or v.iteration < iteration),
-        find=lambda key: _find_measurement(connection, key),
-    )
+    earlier = [v for v in verdicts if iteration is None or v.iteration < iteration]
+    record = read_run(connection, run.id)
+    return describe_past(record, run.spec, earlier, lambda key: _find_measurement(connection, key))
 
 
 def read_incumbent(connection: Connection, run: OpenRun, candidate_id: str) -> Measurement | None:

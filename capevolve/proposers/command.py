@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import stat
 import sys
@@ -30,6 +29,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from capevolve.adapters.guard import HOST_VARIABLE
+from capevolve.adapters.lookup import find_program
 from capevolve.adapters.processes import dismiss_guard, kill_tree, start_guard, sweep
 from capevolve.errors import UserError
 from capevolve.proposers.brief import Brief
@@ -193,10 +193,8 @@ def resolve_argv(argv: tuple[str, ...], project: Path) -> list[str]:
     name, *arguments = (word.replace("{project}", str(project)) for word in argv)
     if name in ("python", "python3"):
         found: str | None = sys.executable
-    elif os.sep in name:
-        found = shutil.which(str(project / name))
     else:
-        found = shutil.which(name) or shutil.which(name, path=str(project))
+        found = find_program(name, project)
     if found is None:
         raise UserError(
             f"The proposer's program {name!r} cannot be found, or may not be run.",

@@ -11,7 +11,7 @@ from capevolve.errors import LedgerError
 from capevolve.evaluate.measurement import reduce_trials
 from capevolve.gate import chance_of_any_false_accept, false_accept_rate
 from capevolve.gate.confirm.case import join_measurements
-from capevolve.gate.confirm.history import Past, count_failures, full_key, list_record_keys
+from capevolve.gate.confirm.history import Past, count_failures, describe_past, full_key, list_record_keys
 from capevolve.gate.confirm.seeds import parse_tag
 from capevolve.gate.from_spec import gate_settings
 from capevolve.gate.settings import GateSettings
@@ -103,14 +103,7 @@ def _read_val(connection: Connection, rows: _Rows) -> dict[str, tuple[Evaluation
         refs = [ref for ref in rows.val if wanted is None or ref.id in wanted]
         return reduce_trials(known[key], refs, trials[key])
 
-    past = Past(
-        run_id=rows.record.id,
-        seed_id=rows.record.seed_candidate,
-        num_trials=rows.spec.evaluation.num_trials,
-        base_seed=rows.spec.base_seed(),
-        verdicts=rows.verdicts,
-        find=find,
-    )
+    past = describe_past(rows.record, rows.spec, rows.verdicts, find)
     found = {}
     for candidate_id, keys in _list_val_keys(past, settings, rows).items():
         measured = [measurement for key in keys if (measurement := find(key)) is not None]

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from capevolve.evaluate.measurement import reduce_trials
 from capevolve.gate.confirm.case import Ask
-from capevolve.gate.confirm.history import Past, list_record_keys
+from capevolve.gate.confirm.history import Past, describe_past, list_record_keys
 from capevolve.gate.decide import FULL, Judgement, Match, decide
 from capevolve.gate.from_spec import gate_settings
 from capevolve.gate.settings import GateSettings, parse_settings
@@ -161,11 +161,5 @@ class Gate:
             trials = read_trials(connection, evaluation.id)
             return reduce_trials(evaluation, list_tasks(evaluation, self.tasks), trials)
 
-        return Past(
-            run_id=self.record.id,
-            seed_id=self.record.seed_candidate,
-            num_trials=self.spec.evaluation.num_trials,
-            base_seed=self.spec.base_seed(),
-            verdicts=tuple(verdict for verdict in self.verdicts if verdict.iteration < iteration),
-            find=find,
-        )
+        earlier = [verdict for verdict in self.verdicts if verdict.iteration < iteration]
+        return describe_past(self.record, self.spec, earlier, find)

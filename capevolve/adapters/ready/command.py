@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import tempfile
 import uuid
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any
 
 from capevolve.adapters.late import load_late
 from capevolve.adapters.loader import is_users
+from capevolve.adapters.lookup import find_program
 from capevolve.errors import AdapterError
 from capevolve.model import AgentFailure, Rollout, Task
 from capevolve.spec.ready import CommandTargetSpec
@@ -127,7 +127,7 @@ class CommandTarget:
         if "{candidate}" in name:
             return name.replace("{candidate}", str(candidate_dir))
         name = name.replace("{project}", str(self._root))
-        found = shutil.which(str(self._root / name)) if os.sep in name else _which(name, self._root)
+        found = find_program(name, self._root)
         if found is None:
             raise AdapterError(
                 f"the program {name!r} cannot be found, or may not be run",
@@ -169,7 +169,3 @@ def read_usage(path: Path) -> Usage:
     if not isinstance(value, dict):
         return Usage(fault="is not a JSON object")
     return Usage(value.get("cost_usd"), value.get("tokens"))
-
-
-def _which(name: str, root: Path) -> str | None:
-    return shutil.which(name) or shutil.which(name, path=str(root))

@@ -13,7 +13,9 @@ from capevolve.gate.confirm.sizing import find_look_trials
 from capevolve.gate.settings import GateSettings
 from capevolve.ledger.evaluations import EvaluationKey
 from capevolve.ledger.proposals import VerdictRecord
+from capevolve.ledger.runs import RunRecord
 from capevolve.model import Decision, Measurement, StageVerdict
+from capevolve.spec import ProjectSpec
 
 FindMeasurement = Callable[[EvaluationKey], Measurement | None]
 """Returns the measurement of a finished evaluation; None when there is none."""
@@ -41,6 +43,20 @@ class Past:
     def judged(self) -> frozenset[str]:
         """The seed candidate and every candidate with a verdict."""
         return frozenset({self.seed_id, *(record.candidate_id for record in self.verdicts)})
+
+
+def describe_past(
+    record: RunRecord, spec: ProjectSpec, verdicts: Sequence[VerdictRecord], find: FindMeasurement
+) -> Past:
+    """Returns a run's past with these verdicts."""
+    return Past(
+        run_id=record.id,
+        seed_id=record.seed_candidate,
+        num_trials=spec.evaluation.num_trials,
+        base_seed=spec.base_seed(),
+        verdicts=tuple(verdicts),
+        find=find,
+    )
 
 
 def count_failures(verdicts: Sequence[VerdictRecord]) -> int:
