@@ -72,7 +72,7 @@ def test_when_several_trials_shared_a_dead_host_only_the_culprit_pays(project, k
             {kind} run_target(self, task, ctx, *, seed):
                 with open(f"calls-{{task.input}}", "a") as file: file.write(".")
                 if task.input < 3:
-                    while not all(os.path.exists(f"calls-{{n}}") for n in range(3)):
+                    while not all(os.path.exists(f"calls-{{n}}") and os.path.getsize(f"calls-{{n}}") for n in range(3)):
                         {pause}
                 if task.input == 1:
                     os._exit(3)
