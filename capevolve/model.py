@@ -207,7 +207,7 @@ class StageVerdict:
     """What one stage of a confirmation found.
 
     Attributes:
-        stage: `race`, `screen`, `look-1`, ...
+        stage: `race`, `screen`, `peek`, `look-1`, ...
         p_value: One-sided, of all that the stage judges on; None when too little was measured for one.
         reject_above: The stage rejects a larger p-value.
         accept_at: The stage accepts this p-value or a smaller one; None for a stage that can never accept.
@@ -215,6 +215,8 @@ class StageVerdict:
         alpha: The level of that slot.
         num_trials, base_seed: Trials per task and arm that the stage added, and the seed of the first.
         candidate_evaluation, incumbent_evaluation: Where they are; None where the incumbent's record served.
+        task_ids: The val tasks of a peek and of the look that completes it; None is all of them, or the part
+            that a race or a screen takes.
     """
 
     stage: str
@@ -227,6 +229,7 @@ class StageVerdict:
     base_seed: int
     candidate_evaluation: str
     incumbent_evaluation: str | None
+    task_ids: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from capevolve.design.hurdles import (
 )
 from capevolve.design.passage import Stage, find_passage, find_raced_tasks, find_smallest
 from capevolve.design.values import POWER, Effect
-from capevolve.gate.confirm.profile import FEWEST_TO_RACE, ConfirmProfile
+from capevolve.gate.confirm.profile import FEWEST_TO_PART, ConfirmProfile
 from capevolve.stats import planning_se
 
 _HIGHEST = 40.0
@@ -39,11 +39,11 @@ def confirm_hurdles(
     with this effect were accepted (20 and 50 tasks, 1 to 5 trials); without it 51 to 75 %.
     """
     units = sum(profile.looks)
-    looking = look_stages(profile)
+    looking = look_stages(profile, n_tasks)
 
     def find_screened(n: int, k: int) -> Effect:
         plain = find_permutation_effect(n, k, record_trials, profile.screen_p, within)
-        se, n_raced = planning_se(within, k, record_trials, n), count_raced(profile, n)
+        se, n_raced = planning_se(within, k, record_trials, n), count_part(profile.race_frac, n)
         if plain.value is None or not n_raced:
             return plain
         if se:
@@ -75,13 +75,23 @@ def confirm_hurdles(
 
 
 _UNRACED = "the race can miss every task that changes"
+_UNPEEKED = "the peek can miss every task that changes"
 
 
 def _find_changed(profile: ConfirmProfile, n: int, look_trials: int, screened: float) -> Effect:
     """Without noise: the smallest share of tasks, no less than `screened`, whose change the looks accept."""
-    for changed in range(round(screened * n), n + 1):
+    fewest = round(screened * n)
+    n_peeked = count_part(profile.peek_frac, n)
+    if n_peeked:
+        first = profile.looks[0] * look_trials
+        seen = (m for m in range(n + 1) if can_reach(profile.peek_p, m, first, first))
+        peeked = find_raced_tasks(n, n_peeked, next(seen, n + 1), POWER)
+        if peeked is None:
+            return Effect(None, _UNPEEKED)
+        fewest = max(fewest, peeked)
+    for changed in range(fewest, n + 1):
         trials = 0
-        for stage, units in zip(look_stages(profile), profile.looks, strict=True):
+        for stage, units in zip(look_stages(profile, 1), profile.looks, strict=True):
             trials += units * look_trials
             if stage.accept_at is not None and can_reach(stage.accept_at, changed, trials, trials):
                 return Effect(changed / n)
@@ -90,24 +100,26 @@ def _find_changed(profile: ConfirmProfile, n: int, look_trials: int, screened: f
     return Effect(None, BEYOND)
 
 
-def count_raced(profile: ConfirmProfile, n_tasks: int) -> int:
-    """Returns how many of the val tasks race; 0 where there is no race."""
-    raced = math.ceil(profile.race_frac * n_tasks)
-    return 0 if n_tasks < FEWEST_TO_RACE or raced >= n_tasks else raced
+def count_part(share: float, n_tasks: int) -> int:
+    """Returns how many of the val tasks race, or are peeked at; 0 where there is no such stage."""
+    part = math.ceil(share * n_tasks)
+    return 0 if n_tasks < FEWEST_TO_PART or part >= n_tasks else part
 
 
 def screen_stages(profile: ConfirmProfile, n_tasks: int) -> tuple[Stage, ...]:
     """Returns race and screen as looks at one trial per task; without a race, the screen alone."""
     screen = Stage(1.0, None, profile.screen_p)
-    if not count_raced(profile, n_tasks):
+    if not count_part(profile.race_frac, n_tasks):
         return (screen,)
     return (Stage(profile.race_frac, None, profile.race_kill_p), screen)
 
 
-def look_stages(profile: ConfirmProfile) -> tuple[Stage, ...]:
-    """Returns the looks of a confirmation."""
+def look_stages(profile: ConfirmProfile, n_tasks: int) -> tuple[Stage, ...]:
+    """Returns the peek, where there is one on so many val tasks, and the looks of a confirmation."""
     total, units = sum(profile.looks), 0
     stages = []
+    if count_part(profile.peek_frac, n_tasks):
+        stages.append(Stage(profile.peek_frac * profile.looks[0] / total, None, profile.peek_p))
     for number, (more, limit) in enumerate(zip(profile.looks, profile.limits, strict=True)):
         units += more
         last = number == len(profile.looks) - 1

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from capevolve.design.confirmation import count_part
 from capevolve.design.standin import list_stages, size_look
 from capevolve.errors import UserError
 from capevolve.gate.confirm.profile import ConfirmProfile
-from capevolve.gate.confirm.seeds import RACE
+from capevolve.gate.confirm.seeds import PEEK, RACE
 from capevolve.gate.confirm.sizing import refuse_hopeless
 from capevolve.gate.evidence import FEWEST_PAIRS
 from capevolve.gate.from_spec import gate_settings
@@ -100,6 +101,11 @@ def _find_in_stages(profile: ConfirmProfile, n_val: int, num_trials: int) -> Hop
 
 
 def _find_futile(profile: ConfirmProfile, n_val: int, look_trials: int) -> Hopeless | None:
+    trials = profile.looks[0] * look_trials
+    n_peeked = count_part(profile.peek_frac, n_val)
+    smallest = smallest_p(n_peeked, trials, trials)
+    if n_peeked >= FEWEST_PAIRS and exceeds(smallest, profile.peek_p, profile.peek_p):
+        return _stopped(PEEK, smallest, profile.peek_p, "peek_p")
     trials = 0
     for number, (units, limit) in enumerate(zip(profile.looks, profile.look_futility, strict=False), 1):
         trials += units * look_trials

@@ -66,6 +66,8 @@ class GateSettings:
 def parse_settings(text: str) -> GateSettings:
     """Reads stored settings back; knobs that were not known when they were stored have their defaults.
 
+    Settings without `peek_frac` are of a time without peeks.
+
     Raises:
         TypeError: There is a knob that does not exist.
         UserError: A value is out of its range.
@@ -74,7 +76,7 @@ def parse_settings(text: str) -> GateSettings:
     stored = values.get("confirm")
     if stored is not None:
         lists = {key: tuple(value) for key, value in stored.items() if isinstance(value, list)}
-        values["confirm"] = ConfirmProfile(**{**stored, **lists})
+        values["confirm"] = ConfirmProfile(**{"peek_frac": 1.0, **stored, **lists})
     return GateSettings(**values)
 
 

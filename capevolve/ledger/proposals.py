@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import Connection, func, insert, select, update
 
@@ -172,5 +172,10 @@ def parse_verdict(payload: str) -> Verdict:
     values = json.loads(payload)
     values["decision"] = Decision(values["decision"])
     values["dropped"] = tuple((task_id, reason) for task_id, reason in values["dropped"])
-    values["stages"] = tuple(StageVerdict(**stage) for stage in values.get("stages", ()))
+    values["stages"] = tuple(_parse_stage(stage) for stage in values.get("stages", ()))
     return Verdict(**values)
+
+
+def _parse_stage(values: dict[str, Any]) -> StageVerdict:
+    task_ids = values.get("task_ids")
+    return StageVerdict(**{**values, "task_ids": None if task_ids is None else tuple(task_ids)})

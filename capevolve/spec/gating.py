@@ -29,6 +29,12 @@ class ConfirmSpec(Section):
     )
     race_kill_p: Fraction | None = Field(None, description="A race with a larger p-value is lost; 0.7.")
     screen_p: Fraction | None = Field(None, description="A screen with a larger p-value is lost; 0.35.")
+    peek_frac: Fraction | None = Field(
+        None, description="Share of the val tasks on which the first look begins; 0.5, and 1 is no peek."
+    )
+    peek_p: Fraction | None = Field(
+        None, description="A peek with a larger p-value ends the confirmation; it can only reject; 0.6."
+    )
     looks: Positives | None = Field(
         None, description="Fresh trials per task and arm of each look, in units of look_trials; 1, 1, 2."
     )

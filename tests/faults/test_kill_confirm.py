@@ -56,7 +56,7 @@ def undisturbed_confirm(tmp_path_factory: pytest.TempPathFactory, write_fault_pr
 def test_the_project_goes_through_every_kind_of_stage(undisturbed_confirm):
     (rows, failures), _ = undisturbed_confirm
     names = [stage["stage"] for _, _, _, stages in rows for stage in stages]
-    assert {"race", "screen", "look-1", "look-2", "look-3"} <= set(names)
+    assert {"race", "screen", "peek", "look-1", "look-2", "look-3"} <= set(names)
     assert [decision for _, decision, _, _ in rows].count(Decision.ACCEPT) == 1
     assert failures >= 1
 

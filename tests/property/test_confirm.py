@@ -30,6 +30,8 @@ PROFILE = st.sampled_from(
         PROFILES["strict"],
         OPEN,
         replace(OPEN, look_futility=(1.0, 1.0)),
+        replace(OPEN, look_futility=(1.0, 1.0), peek_frac=1.0),
+        replace(OPEN, peek_frac=0.2, peek_p=0.9),
         replace(OPEN, looks=(1, 2), look_split=(0.1, 0.9), look_futility=(1.0,), race_frac=0.9),
         replace(OPEN, looks=(3,), look_split=(1.0,), look_futility=(), max_failed_confirmations=3),
     ]
@@ -72,11 +74,11 @@ def gate_of(profile: ConfirmProfile, no_regression: bool = False) -> GateSetting
 def confirm(case: Case, gate: GateSettings, draw: Draw, *, copy: bool = False) -> tuple[Case, Verdict]:
     """Answers every ask; with `copy` both arms of a look gave the same."""
     ids = tuple(task.task_id for task in case.record.tasks)
-    for count in range(3 + len(case.profile.looks)):
+    for count in range(4 + len(case.profile.looks)):
         step = advance(case, gate)
         if isinstance(step, Verdict):
             return case, step
-        assert count < 2 + len(case.profile.looks), "a verdict is due after the last look"
+        assert count < 3 + len(case.profile.looks), "a verdict is due after the last look"
         evidence = _answer(step, ids, draw, count, copy=copy)
         case = replace(case, evidence=(*case.evidence, evidence))
     raise AssertionError("no verdict")
@@ -115,11 +117,13 @@ def test_every_case_comes_to_a_verdict_within_its_stages_and_an_acceptance_is_wi
     case, gate, world = drawn
     done, verdict = confirm(case, gate, world.draw)
     profile, stages = case.profile, verdict.stages
-    assert 1 <= len(stages) == len(done.evidence) <= 2 + len(profile.looks)
+    assert 1 <= len(stages) == len(done.evidence) <= 3 + len(profile.looks)
     looks = [stage for stage in stages if stage.slot is not None]
     assert all(stage.accept_at is None and stage.alpha is None for stage in stages if stage.slot is None)
     assert {stage.slot for stage in looks} <= {case.failures + 1}
-    assert [stage.accept_at for stage in looks] == list(profile.limits[: len(looks)])
+    limits = [stage.accept_at for stage in looks if stage.stage != "peek"]
+    assert limits == list(profile.limits[: len(limits)])
+    assert all(stage.accept_at is None for stage in looks if stage.stage == "peek")
     if verdict.decision is Decision.ACCEPT:
         last = stages[-1]
         assert last.slot is not None
@@ -127,9 +131,9 @@ def test_every_case_comes_to_a_verdict_within_its_stages_and_an_acceptance_is_wi
         assert 0.0 < last.p_value <= last.accept_at * (1 + 1e-9)
         assert verdict.p_value == last.p_value
         assert verdict.delta > 0.0
-        assert all(stage.p_value > stage.accept_at for stage in looks[:-1])
+        assert all(stage.p_value > stage.accept_at for stage in looks[:-1] if stage.accept_at is not None)
         assert not used_slot(verdict)
-    elif looks and looks[0].p_value is not None:
+    elif any(stage.p_value is not None for stage in looks):
         assert used_slot(verdict)
     else:
         assert not used_slot(verdict)

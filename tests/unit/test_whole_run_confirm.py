@@ -95,10 +95,10 @@ def check_calls(project, verdicts) -> None:
         ]
     assert calls.total() == sum(map(len, trials))
     looks = [stage for stage in verdicts[1].verdict.stages if stage.slot]
-    assert [look.stage for look in looks] == ["look-1", "look-2"]
+    assert [look.stage for look in looks] == ["peek", "look-1", "look-2"]
     for look in looks:
         assert look.base_seed == fresh_seed(SEED, verdicts[1].candidate_id, look.stage)
-        for task in IDS["val"]:
+        for task in look.task_ids or IDS["val"]:
             assert calls[f"95 {task} {look.base_seed}"] == calls[f"40 {task} {look.base_seed}"] == 1
 
 

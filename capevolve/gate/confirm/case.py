@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from capevolve.canonical import digest
 from capevolve.errors import UserError
-from capevolve.gate.confirm.profile import FEWEST_TO_RACE, ConfirmProfile
-from capevolve.gate.confirm.seeds import LOOK, RACE, SCREEN, stage_seed
+from capevolve.gate.confirm.profile import FEWEST_TO_PART, ConfirmProfile
+from capevolve.gate.confirm.seeds import LOOK, PEEK, RACE, SCREEN, stage_seed
 from capevolve.model import Measurement, TaskOutcomes
 
 
@@ -75,8 +75,12 @@ def plan_stages(case: Case) -> tuple[Ask, ...]:
 
     stages = [ask(RACE, raced, 1, both=False)] if raced else []
     stages.append(ask(SCREEN, rest, 1, both=False))
+    peeked, left = split_peek(ids, profile, case.run_seed, case.subject)
+    if peeked:
+        stages.append(ask(PEEK, peeked, profile.looks[0] * case.look_trials, both=True))
     for number, units in enumerate(profile.looks, start=1):
-        stages.append(ask(f"{LOOK}{number}", None, units * case.look_trials, both=True))
+        task_ids = left if number == 1 else None
+        stages.append(ask(f"{LOOK}{number}", task_ids, units * case.look_trials, both=True))
     return tuple(stages)
 
 
@@ -88,12 +92,28 @@ def split_race(
     The race takes a random part: another one for each candidate, the same one whenever it is asked. Without
     a race the screen takes all tasks, which is None.
     """
-    count = math.ceil(profile.race_frac * len(ids))
-    if len(ids) < FEWEST_TO_RACE or count >= len(ids):
+    return _part(ids, profile.race_frac, [run_seed, subject])
+
+
+def split_peek(
+    ids: Sequence[str], profile: ConfirmProfile, run_seed: int, subject: str
+) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Returns the val tasks of the peek and those that the first look adds, in split order.
+
+    The peek takes a random part of its own. Without one the first look takes all tasks, which is None.
+    """
+    return _part(ids, profile.peek_frac, [run_seed, subject, PEEK])
+
+
+def _part(
+    ids: Sequence[str], share: float, key: list[int | str]
+) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    count = math.ceil(share * len(ids))
+    if len(ids) < FEWEST_TO_PART or count >= len(ids):
         return (), None
-    shuffled = sorted(ids, key=lambda task_id: digest([run_seed, subject, task_id]))
-    raced = frozenset(shuffled[:count])
-    return tuple(i for i in ids if i in raced), tuple(i for i in ids if i not in raced)
+    shuffled = sorted(ids, key=lambda task_id: digest([*key, task_id]))
+    chosen = frozenset(shuffled[:count])
+    return tuple(i for i in ids if i in chosen), tuple(i for i in ids if i not in chosen)
 
 
 def join_measurements(measurements: Sequence[Measurement], task_ids: Sequence[str]) -> Measurement:

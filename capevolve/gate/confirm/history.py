@@ -98,8 +98,8 @@ def list_record_keys(past: Past, candidate_id: str, settings: GateSettings) -> t
 def look_key(run_id: str, record: VerdictRecord, stage: StageVerdict, arm: ArmName) -> EvaluationKey:
     """Returns the identity of one arm of a look that a verdict names."""
     candidate_id = record.candidate_id if arm == "candidate" else record.incumbent_id
-    tag = StageTag(stage.stage, arm, record.candidate_id)
-    return EvaluationKey(run_id, candidate_id, "val", stage.num_trials, stage.base_seed, tag.text)
+    ask = Ask(stage.stage, stage.task_ids, stage.num_trials, stage.base_seed, both=True)
+    return stage_key(run_id, ask, StageTag(stage.stage, arm, record.candidate_id), candidate_id)
 
 
 def read_record(

@@ -1,8 +1,10 @@
-"""The stages of a confirmation judged: race, screen, looks. A pure function from evidence to the next step.
+"""The stages of a confirmation judged: race, screen, peek, looks. Pure, from evidence to the next step.
 
 Race and screen compare the candidate's single trials with the incumbent's record. They can only reject, so
 they spend no alpha. A look compares trials that were made for it, both arms interleaved, and nothing else:
-whatever selected the candidate, its earlier luck does not enter.
+whatever selected the candidate, its earlier luck does not enter. The first look begins with a part of the
+tasks, the peek, which can only reject too. It uses the slot all the same: who passes the peek is likelier to
+pass the looks, so whom it rejects had a chance of that slot.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from capevolve.gate.confirm.case import Ask, Case, StageEvidence, join_measurements, plan_stages
-from capevolve.gate.confirm.seeds import RACE
+from capevolve.gate.confirm.seeds import PEEK, RACE
 from capevolve.gate.evidence import (
     Doubt,
     find_asymmetry,
@@ -53,14 +55,14 @@ def advance(case: Case, settings: GateSettings) -> Ask | Verdict:
         if evidence is None:
             return ask
         refuse_split(evidence.candidate, "candidate")
-        verdict = trail.screen(ask, evidence) if not ask.both else trail.look(ask, evidence)
+        verdict = trail.judge(ask, evidence)
         if verdict is not None:
             return verdict
     raise AssertionError("the last look always decides")
 
 
 def used_slot(verdict: Verdict) -> bool:
-    """Whether a confirmation's slot is used up: a p-value of a look was computed, and nothing accepted."""
+    """Whether a confirmation's slot is used up: a p-value of peek or look was computed, nothing accepted."""
     looked = any(stage.slot is not None and stage.p_value is not None for stage in verdict.stages)
     return looked and verdict.decision is not Decision.ACCEPT
 
@@ -74,6 +76,12 @@ class _Trail:
     stages: tuple[StageVerdict, ...] = ()
     screened: tuple[Measurement, ...] = ()
     fresh: tuple[tuple[Measurement, Measurement], ...] = ()
+
+    def judge(self, ask: Ask, evidence: StageEvidence) -> Verdict | None:
+        """Judges a stage; None goes on to the next one."""
+        if not ask.both:
+            return self.screen(ask, evidence)
+        return self.peek(ask, evidence) if ask.stage == PEEK else self.look(ask, evidence)
 
     def screen(self, ask: Ask, evidence: StageEvidence) -> Verdict | None:
         """Judges race or screen; None lets the candidate go on."""
@@ -93,29 +101,35 @@ class _Trail:
         reason = f"p {value:.3f} of its {ask.stage} is above {limit:.2f}: {describe(found)}, one trial each"
         return conclude(Decision.REJECT, ask.stage, reason, found, value, self.stages)
 
+    def peek(self, ask: Ask, evidence: StageEvidence) -> Verdict | None:
+        """Judges the first look's trials on a part of the tasks; None lets it go on, as any doubt does."""
+        limit = self.case.profile.peek_p
+        mine, theirs = self._join_fresh(evidence)
+        doubt, found, p = self._weigh(mine, theirs, theirs)
+        self._note(ask, evidence, p, limit, None)
+        if doubt is not None or found is None or p is None or not exceeds(p.value, limit, limit):
+            return None
+        reason = (
+            f"not confirmed in its {ask.stage}: p {p.value:.2g} is above {limit:.2g}, too far off to go on; "
+            f"{self._describe_fresh(mine, found)}"
+        )
+        return conclude(Decision.REJECT, "confirm", reason, found, p.value, self.stages)
+
     def look(self, ask: Ask, evidence: StageEvidence) -> Verdict | None:
         """Judges all fresh trials so far; None asks for the next look."""
         profile = self.case.profile
-        if evidence.incumbent is None:
-            raise AssertionError("a look measures both arms")
-        number = len(self.fresh)
+        number = sum(stage.accept_at is not None for stage in self.stages)
         last = number == len(profile.looks) - 1
         accept_at = profile.limits[number]
         reject_above = accept_at if last else profile.look_futility[number]
-        self.fresh += ((evidence.candidate, evidence.incumbent),)
-        ids = [task.task_id for task in self.case.record.tasks]
-        mine = join_measurements([pair[0] for pair in self.fresh], ids)
-        theirs = join_measurements([pair[1] for pair in self.fresh], ids)
+        mine, theirs = self._join_fresh(evidence)
         doubt, found, p = self._weigh(mine, theirs, theirs)
         self._note(ask, evidence, p, reject_above, accept_at)
         if doubt is not None:
             return self._abstain(doubt, found)
         if found is None or p is None:
             raise AssertionError("evidence without doubt has a p-value")
-        words = (
-            f"{found.mean or 0.0:+.3f} over {describe(found)} with {mine.num_trials} fresh trials each, "
-            f"slot {self._slot} of {profile.max_failed_confirmations} at alpha {profile.alpha:.3g}"
-        )
+        words = self._describe_fresh(mine, found)
         is_within = not exceeds(p.value, accept_at, accept_at)
         # At a level of about one half a p-value alone would let a candidate through that is no better.
         if is_within and exceeds(found.mean or 0.0, 0.0, 1.0):
@@ -129,6 +143,23 @@ class _Trail:
             why = f"within {accept_at:.2g}, and the candidate is not better"
         reason = f"not confirmed in {ask.stage}: p {p.value:.2g} is {why}; {words}"
         return conclude(Decision.REJECT, "confirm", reason, found, p.value, self.stages)
+
+    def _join_fresh(self, evidence: StageEvidence) -> tuple[Measurement, Measurement]:
+        """Both arms' fresh trials so far, over the tasks that were asked."""
+        if evidence.incumbent is None:
+            raise AssertionError("peek and look measure both arms")
+        self.fresh += ((evidence.candidate, evidence.incumbent),)
+        ids = [task.task_id for task in self.case.record.tasks]
+        return join_measurements([pair[0] for pair in self.fresh], ids), join_measurements(
+            [pair[1] for pair in self.fresh], ids
+        )
+
+    def _describe_fresh(self, mine: Measurement, found: Comparison) -> str:
+        profile = self.case.profile
+        return (
+            f"{found.mean or 0.0:+.3f} over {describe(found)} with {mine.num_trials} fresh trials each, "
+            f"slot {self._slot} of {profile.max_failed_confirmations} at alpha {profile.alpha:.3g}"
+        )
 
     @property
     def _slot(self) -> int:
@@ -167,6 +198,7 @@ class _Trail:
             base_seed=ask.base_seed,
             candidate_evaluation=evidence.candidate.evaluation_id,
             incumbent_evaluation=None if theirs is None else theirs.evaluation_id,
+            task_ids=tuple(sorted(ask.task_ids)) if ask.both and ask.task_ids else None,
         )
         self.stages += (stage,)
 

@@ -11,8 +11,8 @@ from capevolve.errors import UserError
 
 ProfileName = Literal["default", "strict"]
 
-FEWEST_TO_RACE = 8
-"""With fewer val tasks half of them say too little to drop a candidate on."""
+FEWEST_TO_PART = 8
+"""With fewer val tasks a part of them says too little to drop a candidate on: no race, no peek."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class ConfirmProfile:
         race_frac: The share of val tasks that a candidate races on, one trial each.
         race_kill_p: A candidate whose race has a larger p-value is rejected.
         screen_p: A candidate whose screen over all tasks has a larger p-value is rejected.
+        peek_frac: The share of val tasks on which the first look begins; 1 is no peek.
+        peek_p: A confirmation whose peek has a larger p-value ends. A peek can only reject.
         looks: Fresh trials per task and arm of each look, in units of `look_trials`.
         look_split: The share of the slot's alpha that each look may spend; together at most 1.
         look_futility: A look other than the last with a larger p-value ends the confirmation.
@@ -43,6 +45,8 @@ class ConfirmProfile:
     race_frac: float = 0.5
     race_kill_p: float = 0.70
     screen_p: float = 0.35
+    peek_frac: float = 0.5
+    peek_p: float = 0.60
     looks: tuple[int, ...] = (1, 1, 2)
     look_split: tuple[float, ...] = (0.30, 0.30, 0.40)
     look_futility: tuple[float, ...] = (0.25, 0.12)
@@ -52,7 +56,7 @@ class ConfirmProfile:
     def __post_init__(self) -> None:
         for key in ("alpha_run", "effect"):
             _check(key, 0.0 < getattr(self, key) < 1.0, "a number between 0 and 1")
-        for key in ("race_frac", "race_kill_p", "screen_p"):
+        for key in ("race_frac", "race_kill_p", "screen_p", "peek_frac", "peek_p"):
             _check(key, 0.0 < getattr(self, key) <= 1.0, "a number above 0, at most 1")
         _check("max_failed_confirmations", self.max_failed_confirmations >= 1, "a whole number from 1")
         fits = bool(self.looks) and all(units >= 1 for units in self.looks)

@@ -1,7 +1,7 @@
 """The seeds and the names of a confirmation's evaluations.
 
-The trials of a look have seeds of their own, so that no earlier outcome and no cache answers them. Both arms
-share them.
+The trials of peek and looks have seeds of their own, so that no earlier outcome and no cache answers them.
+Both arms share them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ ArmName = Literal["candidate", "incumbent"]
 AA = "aa"
 """The subject of the A/A control, in which a copy of the seed candidate is judged."""
 
-RACE, SCREEN, LOOK = "race", "screen", "look-"
+RACE, SCREEN, PEEK, LOOK = "race", "screen", "peek", "look-"
 CONTROL = "control"
 """The stage of an A/A control in a mode that judges a full val evaluation."""
 
-_STAGE = re.compile(rf"{RACE}|{SCREEN}|{CONTROL}|{LOOK}[1-9][0-9]*")
+_STAGE = re.compile(rf"{RACE}|{SCREEN}|{PEEK}|{CONTROL}|{LOOK}[1-9][0-9]*")
 
 
 def fresh_seed(run_seed: int, subject: str, stage: str) -> int:
@@ -69,5 +69,5 @@ def stage_seed(run_seed: int, subject: str, stage: str) -> int:
     Race and screen compare with the incumbent's record, whose seeds they share; an A/A control has fresh
     seeds throughout, since its candidate has been measured with the others before.
     """
-    is_fresh = stage.startswith(LOOK) or subject == AA
+    is_fresh = stage == PEEK or stage.startswith(LOOK) or subject == AA
     return fresh_seed(run_seed, subject, stage) if is_fresh else run_seed

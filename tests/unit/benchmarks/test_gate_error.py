@@ -33,7 +33,7 @@ FAIL, PASS = np.zeros(10), np.ones(10)
 REPAIR = Edit(Kind.BETTER, 1.0, 0.0, EVERY, NONE)
 BREAK = Edit(Kind.WORSE, 0.0, 1.0, NONE, EVERY)
 NOTHING = Edit(Kind.NOOP, 0.0, 0.0, NONE, NONE)
-PATIENT = ConfirmProfile(race_kill_p=1.0, screen_p=1.0, max_failed_confirmations=1)
+PATIENT = ConfirmProfile(race_kill_p=1.0, screen_p=1.0, peek_p=1.0, max_failed_confirmations=1)
 
 
 def target(drift: float = 0.0) -> Target:

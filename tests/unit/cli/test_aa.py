@@ -79,7 +79,7 @@ def test_mode_confirm_holds_against_the_same_luck(capevolve, make):
     said = capevolve("aa", project.root)
     assert said.code == 0
     assert "differs from the seed candidate by +0.000 " in said.out
-    assert "reject: not confirmed in look-1" in said.out
+    assert "reject: not confirmed in its peek: p " in said.out
 
 
 def test_a_project_that_cannot_be_loaded_exits_2_and_calls_nobody(capevolve, make):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from capevolve.design import Variance
 from capevolve.design.comparison import find_bar
-from capevolve.design.confirmation import count_raced
+from capevolve.design.confirmation import count_part
 from capevolve.design.hurdles import find_permutation_effect
 from capevolve.design.standin import list_stages, pose_record, size_look
 from capevolve.gate import GateSettings, judge
@@ -175,7 +175,7 @@ def test_the_bar_is_the_one_that_verdicts_have(measure):
 def test_a_race_is_counted_as_the_gate_draws_it(n, frac):
     profile = ConfirmProfile(race_frac=frac)
     first = list_stages(profile, n, 1)[0]
-    assert count_raced(profile, n) == (len(first.task_ids) if first.stage == RACE else 0)
+    assert count_part(profile.race_frac, n) == (len(first.task_ids) if first.stage == RACE else 0)
 
 
 @given(st.integers(1, 40), st.floats(0.0, 0.5))

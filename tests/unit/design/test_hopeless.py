@@ -75,6 +75,16 @@ def test_a_race_stricter_than_its_tasks_can_be_is_hopeless(make_spec):
     assert find_hopeless(make_spec(strict), 10).where == "gate.confirm.race_kill_p"
 
 
+def test_a_peek_stricter_than_its_tasks_can_be_is_hopeless(make_spec):
+    """Two of ten are peeked at, 1 trial an arm: 2^-2 = 0.25."""
+    strict = {"confirm": {"peek_frac": 0.2, "peek_p": 0.24, "look_trials": 1}}
+    assert find_hopeless(make_spec(strict), 10).where == "gate.confirm.peek_p"
+    strict["confirm"]["peek_p"] = 0.25
+    assert find_hopeless(make_spec(strict), 10) is None
+    strict["confirm"].update(peek_p=0.24, peek_frac=0.1)  # one task gives no p-value, so the look decides
+    assert find_hopeless(make_spec(strict), 10) is None
+
+
 def test_a_look_that_stops_everyone_is_hopeless(make_spec):
     """Two tasks x 1 trial: the first look sees 0.25 at best."""
     harsh = {"confirm": {"look_futility": [0.2, 0.12], "look_trials": 1}}

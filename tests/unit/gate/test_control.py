@@ -79,7 +79,7 @@ def control_of(project, run_id: str = "r1", **options) -> Control:
 
 HALF = [2, 4, 6, 8]
 LUCKY = [2, 4, 6, 8, 3, 5]
-WIDE = {"screen_p": 1.0, "race_kill_p": 1.0}
+WIDE = {"screen_p": 1.0, "race_kill_p": 1.0, "peek_frac": 1.0}
 """Every candidate comes to its first look."""
 
 

@@ -30,10 +30,10 @@ EDITS = [{"summary": f"edit {n}", "edits": {"prompt.md": f"{n}\n"}} for n in ran
 # Val of 10 tasks, one trial each: a race of 5, a screen of 5, looks of 1, 1 and 2 trials.
 SPEC = {
     "splits": {"counts": {"train": 1, "val": 10, "test": 1}, "seed": 4},
-    "gate": {"confirm": {"look_futility": [1.0, 1.0]}},
+    "gate": {"confirm": {"look_futility": [1.0, 1.0], "peek_frac": 1.0}},
     "search": {"max_iterations": 9},
 }
-OPEN = {"look_futility": [1.0, 1.0], "race_kill_p": 1.0, "screen_p": 1.0}
+OPEN = {"peek_frac": 1.0, "look_futility": [1.0, 1.0], "race_kill_p": 1.0, "screen_p": 1.0}
 """Every candidate comes to its looks."""
 
 

@@ -38,6 +38,8 @@ KNOBS = {
     "race_frac": 0.4,
     "race_kill_p": 0.6,
     "screen_p": 0.3,
+    "peek_frac": 0.3,
+    "peek_p": 0.7,
     "looks": (2, 1, 1),
     "look_split": (0.2, 0.2, 0.2),
     "look_futility": (0.5, 0.4),

@@ -26,6 +26,7 @@ KNOBS = {
     "screen_p": 1.0,
     "race_kill_p": 0.9,
     "look_futility": [1.0, 1.0],
+    "peek_frac": 1.0,
 }
 
 

@@ -40,6 +40,7 @@ KNOBS = {
     "screen_p": 1.0,
     "race_kill_p": 0.9,
     "look_futility": [0.95, 0.95],
+    "peek_frac": 1.0,
 }
 SPEC = {
     "splits": {"ids": IDS, "allow_small": True},
@@ -64,6 +65,13 @@ def unsealed(confirmed):
     confirmed.relink(lambda payload: payload.pop("evidence"))
     assert confirmed.verify().committed
     return confirmed
+
+
+@pytest.fixture
+def peeked(copy_of):
+    """A finished run with the same edits whose first looks begin with a peek."""
+    knobs = {**KNOBS, "peek_frac": 0.5, "peek_p": 1.0}
+    return copy_of("peeked", {**SPEC, "gate": {"confirm": knobs}}, FILES)
 
 
 def verdict_of(run, iteration: int) -> dict:
@@ -156,6 +164,20 @@ def test_a_run_that_is_not_finalized_passes_as_far_as_it_went(confirmed):
     verified = confirmed.verify()
     assert not verified.committed
     assert "4 verdicts (1 accepted)" in verified.checked
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize(
+    ("stage", "arm"), [("peek", "candidate"), ("peek", "incumbent"), ("look-1", "candidate")]
+)
+def test_a_run_with_peeks_passes_and_an_edited_reward_of_one_is_named(peeked, stage, arm, sealed):
+    if not sealed:
+        peeked.relink(lambda payload: payload.pop("evidence"))
+    assert peeked.verify().committed
+    stages = verdict_of(peeked, FAILED)["stages"]
+    assert [found["stage"] for found in stages][:4] == ["race", "screen", "peek", "look-1"]
+    flip(peeked, find(peeked, stage, arm, FAILED))
+    peeked.refused("no longer matches the digest" if sealed else "table ")
 
 
 # --- trials ---------------------------------------------------------------------------------------

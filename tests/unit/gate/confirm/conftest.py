@@ -1,4 +1,4 @@
-"""A short way to write a confirmation down: its record, and evidence stage by stage."""
+"""A short way to write a confirmation down: its record, and evidence stage by stage; no peek unless asked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Bench:
     """Answers what a confirmation asks until it has a verdict, and keeps what was asked."""
 
     measure: Callable[..., Measurement]
-    profile: ConfirmProfile = field(default_factory=ConfirmProfile)
+    profile: ConfirmProfile = field(default_factory=lambda: ConfirmProfile(peek_frac=1.0))
     n: int = 20
     k: int = 3
     failures: int = 0

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from capevolve.errors import UserError
-from capevolve.gate.confirm.case import join_measurements, plan_stages, split_race
-from capevolve.gate.confirm.profile import FEWEST_TO_RACE, ConfirmProfile
+from capevolve.gate.confirm.case import join_measurements, plan_stages, split_peek, split_race
+from capevolve.gate.confirm.profile import FEWEST_TO_PART, ConfirmProfile
 from capevolve.gate.confirm.seeds import AA, stage_seed
 from capevolve.model import Reason, Unmeasured
 
@@ -108,6 +108,28 @@ def test_the_race_takes_its_share_of_the_tasks_rounded_up_and_the_screen_the_res
     assert list(rest) == sorted(rest)
 
 
+def test_the_peek_takes_a_part_of_its_own_and_the_first_look_the_rest(make_bench):
+    bench = make_bench(n=21, profile=PROFILE)
+    peek, first, second = plan_stages(bench.case())[2:5]
+    assert [peek.stage, first.stage, second.stage] == ["peek", "look-1", "look-2"]
+    assert (peek.task_ids, first.task_ids) == split_peek(bench.ids, PROFILE, 0, "c1")
+    assert len(peek.task_ids) == 11
+    assert sorted(peek.task_ids + first.task_ids) == list(bench.ids)
+    assert set(peek.task_ids) != set(split_race(bench.ids, PROFILE, 0, "c1")[0])
+    assert peek.num_trials == first.num_trials == 3
+    assert peek.both
+    assert second.task_ids is None
+    assert len({peek.base_seed, first.base_seed, second.base_seed, 0}) == 4
+
+
+@pytest.mark.parametrize(("n", "frac"), [(7, 0.5), (20, 1.0), (20, 0.99)])
+def test_without_a_part_to_peek_at_the_first_look_takes_every_task(make_bench, n: int, frac: float):
+    bench = make_bench(n=n, profile=replace(PROFILE, peek_frac=frac))
+    looks = [ask for ask in plan_stages(bench.case()) if ask.both]
+    assert [ask.stage for ask in looks] == ["look-1", "look-2", "look-3"]
+    assert looks[0].task_ids is None
+
+
 def test_a_share_that_leaves_the_screen_nothing_makes_no_race():
     for frac, n in ((1.0, 20), (0.99, 20), (0.95, 8)):
         assert split_race(names(n), replace(PROFILE, race_frac=frac), 0, "c1") == ((), None)
@@ -116,10 +138,10 @@ def test_a_share_that_leaves_the_screen_nothing_makes_no_race():
 
 
 def test_few_tasks_are_not_raced():
-    assert split_race(names(FEWEST_TO_RACE - 1), PROFILE, 0, "c1") == ((), None)
+    assert split_race(names(FEWEST_TO_PART - 1), PROFILE, 0, "c1") == ((), None)
     assert split_race((), PROFILE, 0, "c1") == ((), None)
-    assert len(split_race(names(FEWEST_TO_RACE), PROFILE, 0, "c1")[0]) == 4
-    assert len(split_race(names(FEWEST_TO_RACE), replace(PROFILE, race_frac=0.01), 0, "c1")[0]) == 1
+    assert len(split_race(names(FEWEST_TO_PART), PROFILE, 0, "c1")[0]) == 4
+    assert len(split_race(names(FEWEST_TO_PART), replace(PROFILE, race_frac=0.01), 0, "c1")[0]) == 1
 
 
 def test_a_candidate_races_on_the_same_tasks_whenever_it_is_asked_and_in_whatever_order_they_stand():
@@ -178,7 +200,7 @@ def test_without_a_race_the_screen_takes_all_tasks(make_bench):
 
 
 def test_a_plan_has_as_many_looks_as_the_profile(make_bench):
-    profile = ConfirmProfile(looks=(2,), look_split=(1.0,), look_futility=())
+    profile = ConfirmProfile(peek_frac=1.0, looks=(2,), look_split=(1.0,), look_futility=())
     plan = plan_stages(make_bench(profile=profile, k=3).case())
     assert [(ask.stage, ask.num_trials) for ask in plan[2:]] == [("look-1", 6)]
 

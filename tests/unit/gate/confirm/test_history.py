@@ -24,7 +24,7 @@ from capevolve.ledger.proposals import VerdictRecord
 from capevolve.model import Decision, StageVerdict, Verdict
 
 ACCEPT, REJECT, INDECISIVE = Decision.ACCEPT, Decision.REJECT, Decision.INDECISIVE
-CONFIRM = GateSettings(mode="confirm", confirm=ConfirmProfile())
+CONFIRM = GateSettings(mode="confirm", confirm=ConfirmProfile(peek_frac=1.0))
 PAIRED = GateSettings()
 IDS = tuple(f"t{i:02d}" for i in range(10))
 TRIALS, SEED = 3, 7
@@ -112,6 +112,15 @@ def test_the_incumbents_fresh_trials_of_every_confirmation_against_it_join_its_r
     )
 
 
+def test_the_trials_of_a_peek_join_the_record_by_their_tasks():
+    peek = replace(stage("look-1", "p", 0.9), stage="peek", accept_at=None, task_ids=IDS[:5])
+    verdict = judged(1, "p", "seed", REJECT, "race", "screen")
+    verdict = replace(verdict, verdict=replace(verdict.verdict, stages=(*verdict.verdict.stages, peek)))
+    full, half = list_record_keys(past(verdict), "seed", CONFIRM)
+    assert full == FULL
+    assert (half.tag, half.subset) == ("peek/incumbent/p", IDS[:5])
+
+
 def test_an_accepted_candidates_record_is_what_confirmed_it_and_not_what_selected_it():
     keys = list_record_keys(past(FAILED, WON), "e", CONFIRM)
     assert keys == (look("e", 1, "candidate", "e"),)
@@ -172,7 +181,7 @@ class Run:
     """A run under way: `measured` is what its ledger has of the candidate's stages."""
 
     def __init__(self, measure, profile=None, subject="c1", candidate="c1"):
-        self.measure, self.profile = measure, profile or ConfirmProfile()
+        self.measure, self.profile = measure, profile or ConfirmProfile(peek_frac=1.0)
         self.subject, self.candidate = subject, candidate
         self.measured: dict[EvaluationKey, object] = {}
 
@@ -264,7 +273,9 @@ def test_a_control_judges_the_seed_candidate_under_a_name_of_its_own(measure):
 
 
 def test_auto_sizes_the_looks_from_the_incumbents_record(measure):
-    large, small = (replace(ConfirmProfile(), look_trials="auto", effect=effect) for effect in (0.5, 0.1))
+    large, small = (
+        replace(ConfirmProfile(peek_frac=1.0), look_trials="auto", effect=effect) for effect in (0.5, 0.1)
+    )
     # 2 * 0.5 * (z + z)^2 / (10 * effect^2) over the 4 units of the looks, rounded up.
     assert Run(measure, large).case().look_trials == 2
     assert Run(measure, small).case().look_trials == 26

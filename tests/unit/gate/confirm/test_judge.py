@@ -65,7 +65,7 @@ def test_a_lost_screen_is_rejected_and_spends_no_slot(make_bench):
 
 
 def test_screening_can_never_accept(make_bench):
-    profile = replace(ConfirmProfile(), race_kill_p=1.0, screen_p=1.0)
+    profile = replace(ConfirmProfile(peek_frac=1.0), race_kill_p=1.0, screen_p=1.0)
     verdict = make_bench(profile=profile).judge({"race": BETTER, "screen": BETTER, "look-1": SAME})
     assert verdict.decision is REJECT
     assert all(stage.accept_at is None for stage in verdict.stages if stage.slot is None)
@@ -95,7 +95,7 @@ def _some(count: int):
 
 
 def test_looks_take_k_k_and_2k_trials_and_pool_them(make_bench):
-    profile = replace(ConfirmProfile(), look_split=(1e-9, 1e-9, 0.4), look_futility=(1.0, 1.0))
+    profile = replace(ConfirmProfile(peek_frac=1.0), look_split=(1e-9, 1e-9, 0.4), look_futility=(1.0, 1.0))
     bench = make_bench(profile=profile, k=2)
     answers = {f"look-{j}": _some(2) for j in (1, 2, 3)}
     verdict = bench.judge({"race": BETTER, "screen": BETTER, **answers})
@@ -108,7 +108,7 @@ def test_looks_take_k_k_and_2k_trials_and_pool_them(make_bench):
 
 
 def test_every_look_has_seeds_of_its_own_that_both_arms_share(make_bench):
-    profile = replace(ConfirmProfile(), look_futility=(1.0, 1.0))
+    profile = replace(ConfirmProfile(peek_frac=1.0), look_futility=(1.0, 1.0))
     seeds = {}
     for subject in ("c1", "c2"):
         bench = make_bench(profile=profile, subject=subject)
@@ -127,7 +127,7 @@ def test_every_look_has_seeds_of_its_own_that_both_arms_share(make_bench):
 
 @pytest.mark.parametrize("stage", ["look-1", "look-2"])
 def test_a_hopeless_look_ends_the_confirmation_early(make_bench, stage: str):
-    profile = replace(ConfirmProfile(), look_futility=(0.25 if stage == "look-1" else 1.0, 0.12))
+    profile = replace(ConfirmProfile(peek_frac=1.0), look_futility=(0.25 if stage == "look-1" else 1.0, 0.12))
     bench = make_bench(profile=profile)
     verdict = bench.judge({"race": BETTER, "screen": BETTER, "look-1": SAME, "look-2": SAME})
     assert (verdict.decision, bench.asks[-1].stage) == (REJECT, stage)
@@ -136,7 +136,7 @@ def test_a_hopeless_look_ends_the_confirmation_early(make_bench, stage: str):
 
 
 def test_the_last_look_rejects_what_is_not_within_its_limit(make_bench):
-    profile = replace(ConfirmProfile(), look_futility=(1.0, 1.0))
+    profile = replace(ConfirmProfile(peek_frac=1.0), look_futility=(1.0, 1.0))
     answers = {f"look-{j}": SAME for j in (1, 2, 3)}
     verdict = make_bench(profile=profile).judge({"race": BETTER, "screen": BETTER, **answers})
     assert (verdict.decision, verdict.stages[-1].stage) == (REJECT, "look-3")
@@ -145,7 +145,7 @@ def test_the_last_look_rejects_what_is_not_within_its_limit(make_bench):
 
 def test_a_p_value_equal_to_its_limit_is_accepted(make_bench):
     p = within_task_permutation([([1.0] * 3, [0.0] * 3)] * 3).value
-    fits = replace(ConfirmProfile(), alpha_run=p / 0.3, max_failed_confirmations=1)
+    fits = replace(ConfirmProfile(peek_frac=1.0), alpha_run=p / 0.3, max_failed_confirmations=1)
     just_not = replace(fits, alpha_run=fits.alpha_run * (1 - 1e-6), look_futility=(1e-9, 1e-9))
     answers = {"race": BETTER, "screen": BETTER, "look-1": _some(3)}
     assert make_bench(profile=fits).judge(answers).decision is ACCEPT
@@ -163,7 +163,7 @@ def test_without_a_slot_left_everything_is_rejected_and_nothing_is_asked(make_be
 
 
 def test_the_slot_and_its_level_are_on_record(make_bench):
-    verdict = make_bench(profile=PROFILES["strict"], failures=2).judge(
+    verdict = make_bench(profile=replace(PROFILES["strict"], peek_frac=1.0), failures=2).judge(
         {"race": BETTER, "screen": BETTER, "look-1": BETTER}
     )
     look = verdict.stages[-1]
@@ -187,7 +187,7 @@ def test_an_indecisive_first_look_keeps_its_slot(make_bench):
 
 
 def test_an_indecisive_look_after_a_p_value_uses_its_slot_up(make_bench):
-    profile = replace(ConfirmProfile(), look_futility=(1.0, 1.0), look_split=(1e-9, 0.3, 0.4))
+    profile = replace(ConfirmProfile(peek_frac=1.0), look_futility=(1.0, 1.0), look_split=(1e-9, 0.3, 0.4))
     bench = make_bench(profile=profile)
     asymmetric = ({i: [INFRA] * 3 for i in bench.ids}, bench.rows(SAME, k=3))
     verdict = bench.judge({"race": BETTER, "screen": BETTER, "look-1": _some(2), "look-2": asymmetric})
@@ -237,7 +237,7 @@ def test_only_val_is_judged_on(make_bench, measure):
 
 def test_a_veto_turns_an_acceptance_into_a_failure(make_bench):
     """Task 1, which the incumbent always passed, now always fails."""
-    profile = replace(ConfirmProfile(), alpha_run=0.9, max_failed_confirmations=1)
+    profile = replace(ConfirmProfile(peek_frac=1.0), alpha_run=0.9, max_failed_confirmations=1)
     broken = lambda number: 0.0 if number == 1 else 1.0  # noqa: E731
     answers = {"race": BETTER, "screen": BETTER, "look-1": broken}
     assert make_bench(profile=profile, k=6).judge(answers).decision is ACCEPT
