@@ -54,6 +54,9 @@ async def measure_ask(
     """Runs the trials of an ask, both arms interleaved where it is for both; returns the candidate's.
 
     Asked again, it continues: see `evaluate`.
+
+    Raises:
+        LedgerError: The gate would not find what was measured, and ask for it for ever.
     """
     arms: tuple[ArmName, ...] = ("candidate", "incumbent") if ask.both else ("candidate",)
     keys = [locate(run.id, match, ask, arm) for arm in arms]
@@ -63,6 +66,10 @@ async def measure_ask(
     ]
     measured = await evaluate_together(run, requests, remaining=remaining, on_progress=on_progress)
     failpoint("gate.measured")
+    with run.ledger.read() as connection:
+        found = [find_evaluation(connection, key) for key in keys]
+    if any(evaluation is None or evaluation.finished_at is None for evaluation in found):
+        raise LedgerError(f"The {ask.stage} trials of run {run.id} are measured and cannot be found again.")
     return measured[0]
 
 

@@ -443,3 +443,19 @@ def test_the_incumbents_record_and_its_arms_in_other_confirmations_are_different
     other = locate(bench.run.id, Match("c2", "c2", bench.seed), look, "incumbent")
     assert len({mine.digest, theirs.digest, other.digest, bench.run.key(bench.seed, "val").digest}) == 4
     assert replace(theirs, tag="") != bench.run.key(bench.seed, "val")
+
+
+def test_trials_that_the_gate_would_not_find_again_end_the_run_and_not_in_a_loop(make_project, monkeypatch):
+    project = make_project(spec=MARKER)
+    with project.driven("r1") as run:
+
+        async def lose() -> None:
+            started = await start_run(run)
+            await evaluate(run, EvaluationRequest(started.record.seed_candidate, "val"))
+            await make_proposal(run, 1, started.record.seed_candidate)
+            match, ask = find_ask(run, 1)
+            monkeypatch.setattr("capevolve.gate.record.find_evaluation", lambda connection, key: None)
+            await measure_ask(run, match, ask)
+
+        with pytest.raises(LedgerError, match="screen trials of run r1 are measured and cannot be found"):
+            asyncio.run(lose())
