@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from capevolve.errors import UserError
@@ -12,8 +12,10 @@ from capevolve.gate.confirm.profile import ConfirmProfile
 Mode = Literal["paired", "significant", "threshold", "strict", "confirm"]
 
 
-EDITION = 2
+EDITION = 3
 """The rules' edition that new verdicts follow."""
+
+_PEEKS_SINCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class GateSettings:
         no_regression: Also reject an edit that breaks a task the incumbent passed reliably, beyond noise.
         confirm: For `confirm`: its errors and its stages; None for every other mode.
         edition: Of the rules, so that a verdict is judged again as it was: 1 rejected where every trial of
-            both sides had the same reward, 2 abstains.
+            both sides had the same reward, 2 abstains; before 3 a confirmation had no peek.
 
     Raises:
         UserError: A value is out of its range.
@@ -64,9 +66,7 @@ class GateSettings:
 
 
 def parse_settings(text: str) -> GateSettings:
-    """Reads stored settings back; knobs that were not known when they were stored have their defaults.
-
-    Settings without `peek_frac` are of a time without peeks.
+    """Reads stored settings back; knobs that were not known when they were stored do what was done then.
 
     Raises:
         TypeError: There is a knob that does not exist.
@@ -76,8 +76,16 @@ def parse_settings(text: str) -> GateSettings:
     stored = values.get("confirm")
     if stored is not None:
         lists = {key: tuple(value) for key, value in stored.items() if isinstance(value, list)}
-        values["confirm"] = ConfirmProfile(**{"peek_frac": 1.0, **stored, **lists})
-    return GateSettings(**values)
+        values["confirm"] = ConfirmProfile(**{**stored, **lists})
+    return date_settings(GateSettings(**values), values["edition"])
+
+
+def date_settings(settings: GateSettings, edition: int) -> GateSettings:
+    """Returns the settings as an edition of the rules had them."""
+    profile = settings.confirm
+    if profile is not None and edition < _PEEKS_SINCE:
+        profile = replace(profile, peek_frac=1.0)
+    return replace(settings, confirm=profile, edition=edition)
 
 
 def _check_choice(key: str, value: str, known: tuple[str, ...]) -> None:

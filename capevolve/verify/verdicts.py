@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import NoReturn
 
 from sqlalchemy import Connection
@@ -13,7 +13,7 @@ from capevolve.gate.confirm.case import Ask
 from capevolve.gate.confirm.history import Past, describe_past, list_record_keys
 from capevolve.gate.decide import FULL, Judgement, Match, decide
 from capevolve.gate.from_spec import gate_settings
-from capevolve.gate.settings import GateSettings, parse_settings
+from capevolve.gate.settings import GateSettings, date_settings, parse_settings
 from capevolve.gate.val_record import ValRecord, build_val
 from capevolve.gate.val_scores import read_val_scores
 from capevolve.ledger.audit import FrozenTask, read_stored_verdicts
@@ -110,7 +110,7 @@ class Gate:
         expect("incumbent_id", where, stored.incumbent_id, proposal.parent_id)
         with reading(where):
             settings = parse_settings(stored.settings)
-        wanted = replace(gate_settings(self.spec.gate), edition=settings.edition)
+        wanted = date_settings(gate_settings(self.spec.gate), settings.edition)
         expect("settings", where, asdict(settings), asdict(wanted))
         match = Match(stored.candidate_id, stored.candidate_id, stored.incumbent_id)
         again = self._judge(connection, stored, match, settings)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from capevolve.canonical import digest
+from capevolve.canonical import digest, digest_bytes
 from capevolve.gate.confirm.seeds import fresh_seed
 from capevolve.ledger.evaluations import EvaluationKey
 
@@ -178,6 +178,25 @@ def test_a_run_with_peeks_passes_and_an_edited_reward_of_one_is_named(peeked, st
     assert [found["stage"] for found in stages][:4] == ["race", "screen", "peek", "look-1"]
     flip(peeked, find(peeked, stage, arm, FAILED))
     peeked.refused("no longer matches the digest" if sealed else "table ")
+
+
+def test_a_run_of_before_there_were_peeks_passes_as_it_was_judged(confirmed):
+    """Its spec and its verdicts know nothing of a peek, which is on by default now."""
+    confirmed.relink(lambda payload: payload.pop("evidence"))
+
+    def forget(values: dict) -> None:
+        knobs = values["confirm"] if "confirm" in values else values["gate"]["confirm"]
+        for key in ("peek_frac", "peek_p"):
+            knobs.pop(key, None)
+
+    for iteration in (LOST, FAILED, WON, AFTER):
+        confirmed.edit_json(
+            "verdicts", "settings", f"iteration = {iteration}", lambda v: (forget(v), v.update(edition=2))
+        )
+    confirmed.edit_json("runs", "spec", "id = 'r1'", forget)
+    spec = confirmed.value("SELECT spec FROM runs")
+    confirmed.edit("UPDATE runs SET spec_digest = ?", digest_bytes(spec.encode()))
+    assert confirmed.verify().committed
 
 
 # --- trials ---------------------------------------------------------------------------------------

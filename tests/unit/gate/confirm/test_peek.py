@@ -10,7 +10,7 @@ import pytest
 from capevolve.canonical import canonical_json
 from capevolve.gate.confirm.judge import used_slot
 from capevolve.gate.confirm.profile import PROFILES, ConfirmProfile
-from capevolve.gate.settings import GateSettings, parse_settings
+from capevolve.gate.settings import GateSettings, date_settings, parse_settings
 from capevolve.ledger.proposals import parse_verdict
 from capevolve.model import Decision, Reason, TaskOutcomes, Unmeasured
 from capevolve.stats import within_task_permutation
@@ -101,4 +101,7 @@ def test_a_verdict_of_before_there_were_peeks_is_judged_again_without_one():
     stored = asdict(settings)
     assert parse_settings(json.dumps(stored)) == settings
     del stored["confirm"]["peek_frac"], stored["confirm"]["peek_p"]
-    assert parse_settings(json.dumps(stored)).confirm.peek_frac == 1.0
+    for edition in (1, 2):
+        read = parse_settings(json.dumps({**stored, "edition": edition}))
+        assert read.confirm.peek_frac == 1.0
+        assert read == date_settings(settings, edition)
