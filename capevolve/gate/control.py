@@ -21,6 +21,7 @@ from capevolve.gate.decide import Judgement, Match, decide
 from capevolve.gate.from_spec import gate_settings
 from capevolve.gate.record import measure_ask, read_past
 from capevolve.gate.regression import find_regressions
+from capevolve.gate.settings import GateSettings, parse_settings
 from capevolve.ledger.events import append_event, read_events
 from capevolve.ledger.leases import check_lease
 from capevolve.ledger.proposals import parse_verdict
@@ -41,10 +42,12 @@ class Control:
 
     Attributes:
         regressions: Tasks that the copy "broke" by the `no_regression` rule; empty when it is off.
+        settings: What the gate judged by; None for a control of before they were kept.
     """
 
     verdict: Verdict
     regressions: tuple[str, ...]
+    settings: GateSettings | None = None
 
     @property
     def passed(self) -> bool:
@@ -112,7 +115,12 @@ def find_control(connection: Connection, run_id: str) -> Control | None:
     if not events:
         return None
     payload = events[0].payload
-    return Control(parse_verdict(canonical_json(payload["verdict"])), tuple(payload["regressions"]))
+    settings = payload.get("settings")
+    return Control(
+        parse_verdict(canonical_json(payload["verdict"])),
+        tuple(payload["regressions"]),
+        None if settings is None else parse_settings(canonical_json(settings)),
+    )
 
 
 def _match(connection: Connection, run: OpenRun) -> Match:
@@ -127,20 +135,25 @@ def _decide(connection: Connection, run: OpenRun, match: Match) -> Ask | Judgeme
 
 
 def _record(run: OpenRun, step: Judgement) -> Control:
-    control = Control(step.verdict, _find_broken(run, step))
+    control = conclude_control(step, gate_settings(run.spec.gate))
     with run.ledger.write() as connection:
         check_lease(connection, run.driver)
         known = find_control(connection, run.id)
         if known is not None:
             return known
-        payload = {"verdict": asdict(control.verdict), "regressions": list(control.regressions)}
+        payload = asdict(control)
         append_event(connection, run.id, EVENT, payload, run.clock())
     return control
 
 
-def _find_broken(run: OpenRun, step: Judgement) -> tuple[str, ...]:
+def conclude_control(step: Judgement, settings: GateSettings) -> Control:
+    """Returns what the gate's judgement of the copy says of the gate."""
+    return Control(step.verdict, _find_broken(step) if settings.no_regression else (), settings)
+
+
+def _find_broken(step: Judgement) -> tuple[str, ...]:
     """The tasks that the copy broke, over all trials of it; a rejected copy is looked at too."""
-    if not run.spec.gate.no_regression or not step.measured:
+    if not step.measured:
         return ()
     copy = join_measurements(step.measured, [task.task_id for task in step.record.tasks])
     return tuple(found.task_id for found in find_regressions(compare(copy, step.record)))

@@ -122,6 +122,8 @@ def _check_rows(connection: Connection, base: _Base) -> Iterator[str]:
     yield f"{_count(count, 'trial')} of {_count(len(evaluations), 'evaluation')}"
     check_proposals(record, proposals, verdicts)
     gate = Gate(record, spec, tasks, evaluations, verdicts)
+    if gate.check_control(connection):
+        yield "the A/A control"
     for verdict in verdicts:
         gate.check(connection, proposals[verdict.iteration - 1], verdict)
     accepted = sum(verdict.verdict.decision is Decision.ACCEPT for verdict in verdicts)

@@ -11,6 +11,8 @@ from sqlalchemy import Connection
 from capevolve.evaluate.measurement import reduce_trials
 from capevolve.gate.confirm.case import Ask
 from capevolve.gate.confirm.history import Past, describe_past, list_record_keys
+from capevolve.gate.confirm.seeds import AA
+from capevolve.gate.control import EVENT, conclude_control, find_control
 from capevolve.gate.decide import FULL, Judgement, Match, decide
 from capevolve.gate.from_spec import gate_settings
 from capevolve.gate.settings import GateSettings, date_settings, parse_settings
@@ -34,6 +36,9 @@ from capevolve.verify.difference import TOLERANCE, expect, name_row, reading, re
 from capevolve.verify.history import VerifiedAttempt
 from capevolve.verify.plans import list_known
 from capevolve.verify.trials import list_tasks
+
+_CONTROL_EDITION = 2
+"""The edition of the rules by which an A/A control was judged that did not keep it."""
 
 
 def read_search(
@@ -113,7 +118,7 @@ class Gate:
         wanted = date_settings(gate_settings(self.spec.gate), settings.edition)
         expect("settings", where, asdict(settings), asdict(wanted))
         match = Match(stored.candidate_id, stored.candidate_id, stored.incumbent_id)
-        again = self._judge(connection, stored, match, settings)
+        again = self._judge(connection, stored.iteration, where, match, settings)
         for kept, found in (
             (stored.candidate_evaluation, again.candidate_evaluation),
             (stored.incumbent_evaluation, again.incumbent_evaluation),
@@ -121,11 +126,32 @@ class Gate:
             expect("the evaluation it rests on", where, kept, found)
         expect("payload", where, asdict(stored.verdict), asdict(again.verdict), tolerance=TOLERANCE)
 
+    def check_control(self, connection: Connection) -> bool:
+        """Judges the A/A control again; returns whether there was one.
+
+        Raises:
+            TamperError: Something of it is not what the trials say.
+        """
+        where = name_row("events", run=self.record.id, kind=EVENT)
+        with reading(where):
+            stored = find_control(connection, self.record.id)
+        if stored is None:
+            return False
+        settings = stored.settings or date_settings(gate_settings(self.spec.gate), _CONTROL_EDITION)
+        wanted = date_settings(gate_settings(self.spec.gate), settings.edition)
+        expect("settings", where, asdict(settings), asdict(wanted))
+        seed_id = self.record.seed_candidate
+        again = conclude_control(
+            self._judge(connection, 0, where, Match(AA, seed_id, seed_id), settings), settings
+        )
+        expect("verdict", where, asdict(stored.verdict), asdict(again.verdict), tolerance=TOLERANCE)
+        expect("regressions", where, stored.regressions, again.regressions)
+        return True
+
     def _judge(
-        self, connection: Connection, stored: VerdictRecord, match: Match, settings: GateSettings
+        self, connection: Connection, iteration: int, where: str, match: Match, settings: GateSettings
     ) -> Judgement:
-        where = name_row("verdicts", run=self.record.id, iteration=stored.iteration)
-        past = self._read_past(connection, stored.iteration)
+        past = self._read_past(connection, iteration)
         for key in list_record_keys(past, match.incumbent_id, settings):
             if past.find(key) is None:
                 self._miss(match.incumbent_id, FULL if not key.tag else key.tag)

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select, update
 
 from capevolve.budget import Remaining
-from capevolve.errors import BudgetExhaustedError, LedgerError, UserError
+from capevolve.canonical import canonical_json
+from capevolve.errors import BudgetExhaustedError, LedgerError, TamperError, UserError
 from capevolve.evaluate import EvaluationRequest, evaluate
 from capevolve.gate.confirm.history import count_failures
 from capevolve.gate.confirm.seeds import AA, fresh_seed
-from capevolve.gate.control import Control, describe_noise, find_control, refuse_noise, run_control
+from capevolve.gate.control import EVENT, Control, describe_noise, find_control, refuse_noise, run_control
 from capevolve.gate.record import read_incumbent, read_past
+from capevolve.ledger import schema
 from capevolve.ledger.evaluations import list_evaluations
 from capevolve.ledger.events import read_events
 from capevolve.ledger.proposals import read_verdicts
 from capevolve.ledger.runs import read_run
 from capevolve.model import Decision, Verdict
 from capevolve.start import start_run
+from capevolve.verify.run import verify_run
 
 # In the session of the baseline, whose seeds are small, other tasks pass than in every later one. That is what
 # a day's luck, or a provider that changes its model, does to a target.
@@ -242,6 +247,59 @@ def test_the_control_leaves_no_trace_in_the_search(make):
     assert tags == {
         "", "race/candidate/aa", "screen/candidate/aa", "look-1/candidate/aa", "look-1/incumbent/aa",
     }  # fmt: skip
+
+
+# --- verified --------------------------------------------------------------------------------------
+
+
+def edit_event(project, edit) -> None:
+    """Edits the stored control, as somebody would who wants it to have passed."""
+    with project.driven() as run, run.ledger.write() as connection:
+        rows = schema.events
+        kept = rows.c.kind == EVENT
+        payload = json.loads(connection.execute(select(rows.c.payload).where(kept)).scalar_one())
+        edit(payload)
+        connection.execute(update(rows).where(kept).values(payload=canonical_json(payload)))
+
+
+def verify(project) -> tuple[str, ...]:
+    with project.driven() as run, run.ledger.read() as connection:
+        return verify_run(connection, run.id).checked
+
+
+@pytest.mark.parametrize("gate", [{"mode": "strict"}, {"confirm": WIDE}])
+def test_a_control_is_judged_again_by_verify(make, gate):
+    project = make(HALF, LUCKY, no_regression=True, **gate)
+    control_of(project)
+    assert "the A/A control" in verify(project)
+    edit_event(project, lambda payload: payload.pop("settings"))
+    if "mode" in gate:
+        assert "the A/A control" in verify(project), "one of before its settings were kept"
+
+
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        (lambda payload: payload["verdict"].update(decision="reject"), "decision"),
+        (lambda payload: payload["verdict"].update(delta=0.0), "delta"),
+        (lambda payload: payload.update(regressions=["t02"]), "regressions"),
+        (lambda payload: payload["settings"].update(mode="paired"), "mode"),
+    ],
+)
+def test_an_edited_control_is_named(make, edit, named):
+    project = make(HALF, LUCKY, mode="strict")
+    control_of(project)
+    edit_event(project, edit)
+    with pytest.raises(TamperError, match=named) as caught:
+        verify(project)
+    assert "table events" in (caught.value.where or "")
+
+
+def test_without_a_control_there_is_none_to_verify(make):
+    project = make(HALF, LUCKY, mode="strict")
+    with project.driven() as run:
+        asyncio.run(measure_baseline(run))
+    assert "the A/A control" not in verify(project)
 
 
 # --- in words -------------------------------------------------------------------------------------
