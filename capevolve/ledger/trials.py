@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, case, func, insert, select, update
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
 from capevolve.ledger.evaluations import Fence
+from capevolve.ledger.payloads import StoredPayload, insert_payloads, pack_payload
 from capevolve.model import Outcome, Reason, Scored, Unmeasured
 
 _trials = schema.trials
@@ -65,7 +66,15 @@ class TrialResult:
     tokens: int | None = None
     feedback: str = ""
     metrics: str = "[]"
-    payload: str = "{}"
+    payload: str | StoredPayload = "{}"
+
+    def pack(self) -> TrialResult:
+        """The same with its payload as it will be stored."""
+        return replace(self, payload=_pack(self))
+
+
+def _pack(result: TrialResult) -> StoredPayload:
+    return pack_payload(result.payload) if isinstance(result.payload, str) else result.payload
 
 
 def claim_trials(connection: Connection, fence: Fence, claims: Sequence[Claim], now: float) -> None:
@@ -146,6 +155,8 @@ def record_results(connection: Connection, fence: Fence, results: Sequence[Trial
             f"{len(results) - done.rowcount} of {len(results)} results had no open claim of this session.",
             where=f"evaluation {fence.evaluation_id}",
         )
+    payloads = [_pack(result) for result in results]
+    insert_payloads(connection, payloads)
     connection.execute(
         insert(schema.rollouts),
         [
@@ -155,9 +166,10 @@ def record_results(connection: Connection, fence: Fence, results: Sequence[Trial
                 "trial": r.trial,
                 "feedback": r.feedback,
                 "metrics": r.metrics,
-                "payload": r.payload,
+                "payload": payload.text,
+                "payload_digest": payload.digest,
             }
-            for r in results
+            for r, payload in zip(results, payloads, strict=True)
         ],
     )
 
@@ -218,30 +230,6 @@ def _outcome(row: Any) -> Outcome | None:
     if row.state == "unmeasured":
         return Unmeasured(Reason(row.reason), row.detail or "")
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutRow:
-    """What a finished trial left behind, as JSON text."""
-
-    task_id: str
-    trial: int
-    feedback: str
-    metrics: str
-    payload: str
-
-
-def read_rollouts(connection: Connection, evaluation_id: int) -> Iterator[RolloutRow]:
-    """The rollouts of an evaluation by task id and trial, one at a time: they can be large."""
-    table = schema.rollouts
-    rows = connection.execute(
-        select(table)
-        .where(table.c.evaluation_id == evaluation_id)
-        .order_by(table.c.task_id, table.c.trial)
-        .execution_options(yield_per=100)
-    )
-    for row in rows:
-        yield RolloutRow(row.task_id, row.trial, row.feedback, row.metrics, row.payload)
 
 
 @dataclass(frozen=True, slots=True)
