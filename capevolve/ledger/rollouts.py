@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, select, tuple_
 
 from capevolve.ledger import schema
 from capevolve.ledger.payloads import read_payload
@@ -49,6 +49,17 @@ def read_rollouts(connection: Connection, evaluation_id: int) -> Iterator[Rollou
     """
     for row in connection.execute(select_rollouts(_table.c.evaluation_id == evaluation_id)):
         yield RolloutRow(row.task_id, row.trial, row.feedback, row.metrics, read_row(row))
+
+
+def read_rollouts_after(
+    connection: Connection, evaluation_id: int, place: tuple[str, int] | None, count: int
+) -> list[RolloutRow]:
+    """At most `count` rollouts behind a task id and trial, for who cannot keep a transaction open."""
+    mine = _table.c.evaluation_id == evaluation_id
+    if place is not None:
+        mine = and_(mine, tuple_(_table.c.task_id, _table.c.trial) > place)
+    rows = connection.execute(select_rollouts(mine).limit(count))
+    return [RolloutRow(r.task_id, r.trial, r.feedback, r.metrics, read_row(r)) for r in rows]
 
 
 def read_row(row: Any) -> str:
