@@ -28,30 +28,26 @@ _MAX_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class StoredPayload:
-    """A payload as its row and its blob keep it.
+    """A long payload as its blob keeps it.
 
     Attributes:
-        text: The text; empty when it is in a blob.
-        digest: The digest of the text in the blob; None when it is in the row.
-        data: The blob's bytes, compressed; None without a blob.
+        digest: The digest of the text.
+        data: The text, compressed.
     """
 
-    text: str
-    digest: str | None = None
-    data: bytes | None = None
+    digest: str
+    data: bytes
 
 
 def pack_payload(text: str) -> StoredPayload:
-    """Compresses a long payload. Call it before a write transaction, not in one: it takes milliseconds."""
-    if len(text) <= INLINE_LENGTH:
-        return StoredPayload(text)
+    """Compresses a payload. Call it before a write transaction, not in one: it takes milliseconds."""
     data = text.encode("utf-8")
-    return StoredPayload("", digest_bytes(data), zlib.compress(data, _LEVEL))
+    return StoredPayload(digest_bytes(data), zlib.compress(data, _LEVEL))
 
 
 def insert_payloads(connection: Connection, payloads: Iterable[StoredPayload]) -> None:
     """Adds the blobs of payloads; one that is there already is left as it is."""
-    rows = {p.digest: p.data for p in payloads if p.digest is not None}
+    rows = {payload.digest: payload.data for payload in payloads}
     if rows:  # in one order: no deadlock
         insert_missing(
             connection,

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
 from capevolve.ledger.evaluations import Fence
-from capevolve.ledger.payloads import StoredPayload, insert_payloads, pack_payload
+from capevolve.ledger.payloads import INLINE_LENGTH, StoredPayload, insert_payloads, pack_payload
 from capevolve.model import Outcome, Reason, Scored, Unmeasured
 
 _trials = schema.trials
@@ -69,12 +69,10 @@ class TrialResult:
     payload: str | StoredPayload = "{}"
 
     def pack(self) -> TrialResult:
-        """The same with its payload as it will be stored."""
-        return replace(self, payload=_pack(self))
-
-
-def _pack(result: TrialResult) -> StoredPayload:
-    return pack_payload(result.payload) if isinstance(result.payload, str) else result.payload
+        """The same with a long payload compressed; a short one is stored as it is."""
+        if not isinstance(self.payload, str) or len(self.payload) <= INLINE_LENGTH:
+            return self
+        return replace(self, payload=pack_payload(self.payload))
 
 
 def claim_trials(connection: Connection, fence: Fence, claims: Sequence[Claim], now: float) -> None:
@@ -155,23 +153,24 @@ def record_results(connection: Connection, fence: Fence, results: Sequence[Trial
             f"{len(results) - done.rowcount} of {len(results)} results had no open claim of this session.",
             where=f"evaluation {fence.evaluation_id}",
         )
-    payloads = [_pack(result) for result in results]
-    insert_payloads(connection, payloads)
-    connection.execute(
-        insert(schema.rollouts),
-        [
-            {
-                "evaluation_id": fence.evaluation_id,
-                "task_id": r.task_id,
-                "trial": r.trial,
-                "feedback": r.feedback,
-                "metrics": r.metrics,
-                "payload": payload.text,
-                "payload_digest": payload.digest,
-            }
-            for r, payload in zip(results, payloads, strict=True)
-        ],
-    )
+    results = [result.pack() for result in results]
+    blobs = [result.payload for result in results if isinstance(result.payload, StoredPayload)]
+    insert_payloads(connection, blobs)
+    connection.execute(insert(schema.rollouts), [_rollout_values(fence, result) for result in results])
+
+
+def _rollout_values(fence: Fence, result: TrialResult) -> dict[str, Any]:
+    payload = result.payload
+    text, name = (payload, None) if isinstance(payload, str) else ("", payload.digest)
+    return {
+        "evaluation_id": fence.evaluation_id,
+        "task_id": result.task_id,
+        "trial": result.trial,
+        "feedback": result.feedback,
+        "metrics": result.metrics,
+        "payload": text,
+        "payload_digest": name,
+    }
 
 
 def _result_values(result: TrialResult) -> dict[str, Any]:
