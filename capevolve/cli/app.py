@@ -245,6 +245,23 @@ def export(
 
 
 @app.command()
+def rescore(
+    run: RunArgument = None,
+    project: ProjectOption = HERE,
+    candidate: Annotated[
+        str | None, typer.Option("--candidate", help="Only this one: its id, `seed` or `best`.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", help="train or val; left out, both. Never test.")
+    ] = None,
+) -> None:
+    """Score stored rollouts again with the current scorer; the target is not called, verdicts stand."""
+    from capevolve.cli.rescore import rescore_run
+
+    rescore_run(project, run, candidate, split)
+
+
+@app.command()
 def up(project: Project = HERE) -> None:
     """Start the project's local Prefect server and keep it, for the UI between runs."""
     from capevolve.cli.server import start_server

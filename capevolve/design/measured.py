@@ -75,8 +75,9 @@ def _read_accepted(connection: Connection, run_id: str) -> list[tuple[Measuremen
         arms = [
             read_evaluation(connection, evaluation_id)
             for evaluation_id in (record.candidate_evaluation, record.incumbent_evaluation)
+            if evaluation_id is not None
         ]
-        if all(_is_full_val(arm) for arm in arms):
+        if len(arms) == 2 and all(_is_full_val(arm) for arm in arms):
             pairs.append((_read(connection, arms[0]), _read(connection, arms[1])))
     return pairs
 

@@ -145,6 +145,7 @@ class Executor:
     def _write(
         self, claims: Sequence[_Flight], results: Sequence[tuple[int, TrialResult]], now: float
     ) -> None:
+        results = [(owner, result.pack()) for owner, result in results]  # compresses: not under the lock
         with self.ledger.write() as connection:
             for index, arm in enumerate(self.arms):
                 mine = [result for owner, result in results if owner == index]

@@ -6,14 +6,17 @@ module for `capevolve.verify`, which shows no test id before a result was commit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, case, func, or_, select
 
 from capevolve.ledger import schema
 from capevolve.ledger.runs import SplitTask
 from capevolve.model import TaskRef
+
+_AT_ONCE = 50
 
 
 def hold_view(connection: Connection) -> None:
@@ -82,11 +85,33 @@ def read_stored_trials(connection: Connection, evaluation_id: int) -> tuple[Stor
 
 
 def read_rollout_sizes(connection: Connection, evaluation_id: int) -> dict[tuple[str, int], int]:
-    """The length of the payload of each rollout of an evaluation, by task id and trial."""
+    """The length of what the row of each rollout of an evaluation holds, by task id and trial.
+
+    That is its payload, or the digest by which a blob has it; 0 where one row has both.
+    """
     table = schema.rollouts
-    statement = select(table.c.task_id, table.c.trial, func.length(table.c.payload))
+    inline, named = func.length(table.c.payload), func.length(table.c.payload_digest)
+    size = case((table.c.payload_digest.is_(None), inline), (inline > 0, 0), else_=named)
+    statement = select(table.c.task_id, table.c.trial, size)
     rows = connection.execute(statement.where(table.c.evaluation_id == evaluation_id))
     return {(task_id, trial): int(size) for task_id, trial, size in rows}
+
+
+def read_payload_blobs(connection: Connection, run_id: str) -> Iterator[tuple[str, bytes | None, str | None]]:
+    """The blobs of a run's payloads, each once, as (digest, data, encoding); no data where one is missing."""
+    rollouts, evaluations, blobs = schema.rollouts, schema.evaluations, schema.blobs
+    mine = select(evaluations.c.id).where(evaluations.c.run_id == run_id)
+    named = (
+        select(rollouts.c.payload_digest)
+        .where(rollouts.c.evaluation_id.in_(mine), rollouts.c.payload_digest.is_not(None))
+        .distinct()
+        .subquery()
+    )
+    statement = select(named.c.payload_digest, blobs.c.data, blobs.c.encoding).select_from(
+        named.outerjoin(blobs, blobs.c.digest == named.c.payload_digest)
+    )
+    for row in connection.execute(statement.execution_options(yield_per=_AT_ONCE)):
+        yield row.payload_digest, row.data, row.encoding
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ EVIDENCE_VERSION = 1
 MARK_LENGTH = 8
 LONG_TEXT = 200
 
+_AT_ONCE = 100
+
 RowName = tuple[str, ...]
 """A table's name and the values of a row's key, as text."""
 
@@ -97,9 +99,9 @@ def digest_run(connection: Connection, run_id: str) -> RunDigests:
     """
     rows: dict[RowName, str] = {}
     for table, keys, statement in _selections(run_id):
-        result = connection.execute(statement.execution_options(yield_per=500))
+        result = connection.execute(statement.execution_options(yield_per=_AT_ONCE))
         for row in result:
-            values = tuple(row)
+            values = _join_payload(row) if table == "trials" else tuple(row)
             text = canonical_json([table, *map(_shorten, values)])
             rows[(table, *map(str, values[:keys]))] = hashlib.sha256(text.encode("utf-8")).hexdigest()
     return RunDigests(rows)
@@ -110,6 +112,15 @@ def _shorten(value: Any) -> Any:
     if isinstance(value, str) and len(value) > LONG_TEXT:
         return {ALGORITHM: hashlib.sha256(value.encode("utf-8")).hexdigest()}
     return value
+
+
+def _join_payload(row: Any) -> tuple[Any, ...]:
+    """A trial's values; a payload in a blob counts as the text in its row would, and is not read for it."""
+    *values, payload, payload_digest = row
+    if payload_digest is None:
+        return (*values, payload)
+    kind, _, mark = payload_digest.partition(":")
+    return (*values, {kind: mark} if payload == "" else [payload, payload_digest])
 
 
 def _selections(run_id: str) -> Iterator[tuple[str, int, Select[Any]]]:
@@ -138,7 +149,7 @@ _TRIAL = (
     "evaluation_id task_id trial seed state epoch session calls interrupted claimed_at finished_at reward "
     "reason detail duration_s cost_usd tokens"
 )
-_ROLLOUT = "feedback metrics payload"
+_ROLLOUT = "feedback metrics payload payload_digest"
 
 
 def _select(table: Table, columns: str, mine: ColumnElement[bool]) -> Select[Any]:

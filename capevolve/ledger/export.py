@@ -30,12 +30,15 @@ from sqlalchemy.exc import IntegrityError
 from capevolve.canonical import canonical_json
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
+from capevolve.ledger.rollouts import read_row, select_rollouts
 from capevolve.ledger.store import Ledger, open_ledger
 
 LEFT_OUT = "(left out)"
 """Stands for the value of an environment variable."""
 
 BATCH = 500
+BATCH_BYTES = 8_000_000
+"""Rows written at once: their number, and about their size."""
 
 Row = dict[str, Any]
 
@@ -88,9 +91,21 @@ def _attempts(run_id: str) -> ColumnElement[bool]:
 
 
 def _read(connection: Connection, table: Table, mine: ColumnElement[bool]) -> Iterator[Row]:
+    if table is schema.rollouts:
+        yield from _read_rollouts(connection, mine)
+        return
     statement = select(table).where(mine).order_by(*table.primary_key.columns)
     for row in connection.execute(statement.execution_options(yield_per=BATCH)):
         yield _redact(table, row._asdict())
+
+
+def _read_rollouts(connection: Connection, mine: ColumnElement[bool]) -> Iterator[Row]:
+    """Rollouts with their payloads in them, however the ledger keeps these: as in schema version 1."""
+    columns = schema.rollouts.c.keys()
+    for row in connection.execute(select_rollouts(mine)):
+        values = {name: row._mapping[name] for name in columns}
+        del values["payload_digest"]
+        yield {**values, "payload": read_row(row)}
 
 
 def _redact(table: Table, row: Row) -> Row:
@@ -145,6 +160,8 @@ def insert_rows(connection: Connection, table_name: str, rows: Sequence[Mapping[
             another row has.
     """
     table = schema.metadata.tables[table_name]
+    if table is schema.rollouts:
+        rows = [{**row, "payload_digest": None} for row in rows]
     for row in rows:
         if set(row) != set(table.c.keys()):
             names = sorted(set(row) ^ set(table.c.keys()))

@@ -118,13 +118,13 @@ def find_proposal(connection: Connection, run_id: str, iteration: int) -> Propos
 
 @dataclass(frozen=True, slots=True)
 class VerdictRecord:
-    """A verdict with the two evaluations and the gate settings (canonical JSON) it rests on."""
+    """A verdict with the evaluations, if any, and the gate settings (canonical JSON) it rests on."""
 
     iteration: int
     candidate_id: str
     incumbent_id: str
-    candidate_evaluation: int
-    incumbent_evaluation: int
+    candidate_evaluation: int | None
+    incumbent_evaluation: int | None
     settings: str
     verdict: Verdict
     created_at: float

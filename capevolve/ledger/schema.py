@@ -21,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = MetaData()
 
@@ -94,6 +94,7 @@ blobs = Table(
     metadata,
     Column("digest", String, primary_key=True),
     Column("data", LargeBinary, nullable=False),
+    Column("encoding", String),  # of `data`: null is the bytes themselves; `digest` is of these always
 )
 
 candidates = Table(
@@ -176,7 +177,26 @@ rollouts = Table(
     Column("trial", Integer, primary_key=True),
     Column("feedback", Text, nullable=False),
     Column("metrics", Text, nullable=False),
-    Column("payload", Text, nullable=False),
+    Column("payload", Text, nullable=False),  # empty where `payload_digest` names a blob
+    Column("payload_digest", String),
+)
+
+rescores = Table(
+    "rescores",
+    metadata,
+    Column("evaluation_id", Integer, ForeignKey("evaluations.id"), primary_key=True),
+    Column("adapter_digest", String, primary_key=True),
+    Column("task_id", Text, primary_key=True),
+    Column("trial", Integer, primary_key=True),
+    Column("asked", Integer, primary_key=True),  # the latest asking stands
+    Column("at", Float, nullable=False),
+    Column("reward", Float),
+    Column("reason", String),
+    Column("detail", Text),
+    Column("feedback", Text, nullable=False),
+    Column("metrics", Text, nullable=False),
+    CheckConstraint("(reward IS NULL) = (reason IS NOT NULL)", name="rescored_or_reason"),
+    CheckConstraint("reward IS NULL OR (reward >= 0 AND reward <= 1)", name="rescore_range"),
 )
 
 verdicts = Table(
@@ -186,8 +206,8 @@ verdicts = Table(
     Column("iteration", Integer, primary_key=True),
     Column("candidate_id", String, nullable=False),
     Column("incumbent_id", String, nullable=False),
-    Column("candidate_evaluation", Integer, ForeignKey("evaluations.id"), nullable=False),
-    Column("incumbent_evaluation", Integer, ForeignKey("evaluations.id"), nullable=False),
+    Column("candidate_evaluation", Integer, ForeignKey("evaluations.id")),
+    Column("incumbent_evaluation", Integer, ForeignKey("evaluations.id")),
     Column("settings", Text, nullable=False),
     Column("decision", String, nullable=False),
     Column("payload", Text, nullable=False),

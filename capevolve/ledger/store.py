@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModu
 
 from capevolve.errors import LedgerError, UserError
 from capevolve.ledger import schema
+from capevolve.ledger.migrations import MIGRATIONS
 
 BUSY_TIMEOUT_S = 30.0
 CREATION_S = 2.0
 """How long a file without content may be another process's ledger in the making."""
 
 _HEADER_BYTES = 100
-
-Migration = Callable[[Connection], None]
-MIGRATIONS: dict[int, Migration] = {}
-"""`MIGRATIONS[n]` takes a ledger from schema version n to n + 1."""
 
 
 class Ledger:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
 from capevolve.ledger.inserts import insert_missing
+from capevolve.ledger.payloads import read_plain_blob
 
 
 def insert_candidate(
@@ -54,7 +55,7 @@ def read_blob(connection: Connection, name: str) -> bytes:
     Raises:
         LedgerError: The ledger does not hold them.
     """
-    data = connection.scalar(select(schema.blobs.c.data).where(schema.blobs.c.digest == name))
+    data = read_plain_blob(connection, name)
     if data is None:
         raise LedgerError("A candidate's file is missing from the ledger.", where=f"blobs, digest {name}")
-    return bytes(data)
+    return data

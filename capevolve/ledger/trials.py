@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, case, func, insert, select, update
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
 from capevolve.ledger.evaluations import Fence
+from capevolve.ledger.payloads import INLINE_LENGTH, StoredPayload, insert_payloads, pack_payload
 from capevolve.model import Outcome, Reason, Scored, Unmeasured
 
 _trials = schema.trials
@@ -65,7 +66,13 @@ class TrialResult:
     tokens: int | None = None
     feedback: str = ""
     metrics: str = "[]"
-    payload: str = "{}"
+    payload: str | StoredPayload = "{}"
+
+    def pack(self) -> TrialResult:
+        """The same with a long payload compressed; a short one is stored as it is."""
+        if not isinstance(self.payload, str) or len(self.payload) <= INLINE_LENGTH:
+            return self
+        return replace(self, payload=pack_payload(self.payload))
 
 
 def claim_trials(connection: Connection, fence: Fence, claims: Sequence[Claim], now: float) -> None:
@@ -146,20 +153,24 @@ def record_results(connection: Connection, fence: Fence, results: Sequence[Trial
             f"{len(results) - done.rowcount} of {len(results)} results had no open claim of this session.",
             where=f"evaluation {fence.evaluation_id}",
         )
-    connection.execute(
-        insert(schema.rollouts),
-        [
-            {
-                "evaluation_id": fence.evaluation_id,
-                "task_id": r.task_id,
-                "trial": r.trial,
-                "feedback": r.feedback,
-                "metrics": r.metrics,
-                "payload": r.payload,
-            }
-            for r in results
-        ],
-    )
+    results = [result.pack() for result in results]
+    blobs = [result.payload for result in results if isinstance(result.payload, StoredPayload)]
+    insert_payloads(connection, blobs)
+    connection.execute(insert(schema.rollouts), [_rollout_values(fence, result) for result in results])
+
+
+def _rollout_values(fence: Fence, result: TrialResult) -> dict[str, Any]:
+    payload = result.payload
+    text, name = (payload, None) if isinstance(payload, str) else ("", payload.digest)
+    return {
+        "evaluation_id": fence.evaluation_id,
+        "task_id": result.task_id,
+        "trial": result.trial,
+        "feedback": result.feedback,
+        "metrics": result.metrics,
+        "payload": text,
+        "payload_digest": name,
+    }
 
 
 def _result_values(result: TrialResult) -> dict[str, Any]:
@@ -218,30 +229,6 @@ def _outcome(row: Any) -> Outcome | None:
     if row.state == "unmeasured":
         return Unmeasured(Reason(row.reason), row.detail or "")
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutRow:
-    """What a finished trial left behind, as JSON text."""
-
-    task_id: str
-    trial: int
-    feedback: str
-    metrics: str
-    payload: str
-
-
-def read_rollouts(connection: Connection, evaluation_id: int) -> Iterator[RolloutRow]:
-    """The rollouts of an evaluation by task id and trial, one at a time: they can be large."""
-    table = schema.rollouts
-    rows = connection.execute(
-        select(table)
-        .where(table.c.evaluation_id == evaluation_id)
-        .order_by(table.c.task_id, table.c.trial)
-        .execution_options(yield_per=100)
-    )
-    for row in rows:
-        yield RolloutRow(row.task_id, row.trial, row.feedback, row.metrics, row.payload)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from capevolve.candidates import Candidate
 from capevolve.evaluate.measurement import reduce_trials
 from capevolve.ledger.evaluations import EvaluationRecord
 from capevolve.ledger.proposals import read_proposals, read_verdicts
+from capevolve.ledger.rollouts import RolloutRow, read_rollouts
 from capevolve.ledger.runs import SplitTask, read_split
-from capevolve.ledger.trials import RolloutRow, TrialRow, read_rollouts, read_trials
+from capevolve.ledger.trials import TrialRow, read_trials
 from capevolve.model import Scored, Unmeasured
 from capevolve.stats import summarize
 
@@ -136,21 +137,23 @@ def _read_evidence(
         raise ValueError("A brief is built from train evidence only.")
     tasks = read_split(connection, run_id, "train")
     rows = read_trials(connection, evidence.id)
-    rollouts = {(r.task_id, r.trial): r for r in read_rollouts(connection, evidence.id)}
+    trials = {(row.task_id, row.trial): row for row in rows}
+    shown = {}  # each rollout is read and dropped: only what the brief tells of it is kept
+    for rollout in read_rollouts(connection, evidence.id):
+        place = (rollout.task_id, rollout.trial)
+        shown[place] = _tell_trial(trials[place], rollout)
     summary = summarize(reduce_trials(evidence, [task.ref for task in tasks], rows))
     score = BriefScore(mean=summary.mean, se=summary.se, n_tasks=summary.n_tasks, n_scored=summary.n_scored)
     by_task: dict[str, list[TrialRow]] = defaultdict(list)
     for row in rows:
         by_task[row.task_id].append(row)
-    told = [_tell_task(task, by_task[task.ref.id], rollouts) for task in tasks if by_task[task.ref.id]]
+    told = [_tell_task(task, by_task[task.ref.id], shown) for task in tasks if by_task[task.ref.id]]
     return score, sorted(told, key=lambda t: (2.0 if t.mean is None else t.mean, t.task_id))
 
 
-def _tell_task(
-    task: SplitTask, rows: list[TrialRow], rollouts: dict[tuple[str, int], RolloutRow]
-) -> BriefTask:
+def _tell_task(task: SplitTask, rows: list[TrialRow], shown: dict[tuple[str, int], BriefTrial]) -> BriefTask:
     content = _read_payload(task.content or "{}")
-    trials = [_tell_trial(row, rollouts.get((row.task_id, row.trial))) for row in rows]
+    trials = [shown.get((row.task_id, row.trial)) or _tell_trial(row, None) for row in rows]
     rewards = [trial.reward for trial in trials if trial.reward is not None]
     return BriefTask(
         task_id=task.ref.id,

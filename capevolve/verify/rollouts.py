@@ -20,8 +20,9 @@ from capevolve.finalize import is_committed
 from capevolve.ledger.attempts import read_attempts
 from capevolve.ledger.audit import hold_view
 from capevolve.ledger.evaluations import EvaluationRecord, list_evaluations
+from capevolve.ledger.rollouts import RolloutRow, read_rollouts
 from capevolve.ledger.runs import read_run
-from capevolve.ledger.trials import RolloutRow, TrialRow, read_rollouts, read_trials
+from capevolve.ledger.trials import TrialRow, read_trials
 from capevolve.model import Scored, Unmeasured
 
 FOLDER = "rollouts"

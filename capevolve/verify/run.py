@@ -18,6 +18,7 @@ from capevolve.verify.difference import name_row, reading, refuse
 from capevolve.verify.evidence import check_digests, check_evidence
 from capevolve.verify.headline import check_result
 from capevolve.verify.history import History, check_history
+from capevolve.verify.payloads import check_payloads
 from capevolve.verify.plans import check_best, check_plan, check_spec
 from capevolve.verify.splits import check_splits
 from capevolve.verify.trees import check_candidates, list_candidates
@@ -119,6 +120,7 @@ def _check_rows(connection: Connection, base: _Base) -> Iterator[str]:
     check_arms(connection, history, evaluations)
     count = check_trials(connection, evaluations, tasks, spec, history)
     check_evidence(history, base.digests, "trials")
+    check_payloads(connection, record.id)
     yield f"{_count(count, 'trial')} of {_count(len(evaluations), 'evaluation')}"
     check_proposals(record, proposals, verdicts)
     gate = Gate(record, spec, tasks, evaluations, verdicts)

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from capevolve.canonical import ALGORITHM
 from capevolve.errors import TamperError, UserError
 from capevolve.ledger import schema
-from capevolve.ledger.export import BATCH, insert_blob, insert_rows, new_ledger, open_copy
+from capevolve.ledger.export import BATCH, BATCH_BYTES, insert_blob, insert_rows, new_ledger, open_copy
 from capevolve.ledger.runs import read_run
 from capevolve.verify.bundle import MANIFEST, SEAL_LENGTH, Manifest, hash_start, render_copies
 from capevolve.verify.difference import expect, reading, refuse
@@ -149,12 +149,13 @@ def _import(connection: Connection, file: zipfile.ZipFile, manifest: Manifest, p
                 insert_blob(connection, digest, member.read())
             elif name.startswith(_TABLES):
                 table = name.removeprefix(_TABLES).removesuffix(".jsonl")
-                rows = []
+                rows, size = [], 0
                 for line in member:
                     rows.append(json.loads(line))
-                    if len(rows) == BATCH:
+                    size += len(line)
+                    if len(rows) == BATCH or size > BATCH_BYTES:
                         insert_rows(connection, table, rows)
-                        rows.clear()
+                        rows, size = [], 0
                 if rows:
                     insert_rows(connection, table, rows)
 

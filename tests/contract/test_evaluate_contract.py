@@ -15,7 +15,7 @@ from capevolve.finalize import finalize
 from capevolve.gate import GateSettings, judge
 from capevolve.ledger.evaluations import find_evaluation
 from capevolve.ledger.runs import read_split
-from capevolve.ledger.trials import read_rollouts
+from capevolve.ledger.rollouts import read_rollouts
 from capevolve.model import Measurement
 from capevolve.stats import summarize
 

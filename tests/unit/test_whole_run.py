@@ -9,8 +9,9 @@ import pytest
 from capevolve.ledger.attempts import read_attempts
 from capevolve.ledger.evaluations import list_evaluations
 from capevolve.ledger.proposals import read_verdicts
+from capevolve.ledger.rollouts import read_rollouts
 from capevolve.ledger.runs import find_splits
-from capevolve.ledger.trials import read_rollouts, read_trials
+from capevolve.ledger.trials import read_trials
 from capevolve.model import Reason, Scored, Unmeasured
 from capevolve.report import write_projections
 

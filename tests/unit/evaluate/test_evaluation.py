@@ -498,7 +498,7 @@ def test_outputs_are_stored_as_strict_json_whatever_they_hold(make_lab):
     strange = 'output=[float("nan"), {1: 2}, "\\ud800", b"x", object]'
     lab = make_lab(ADAPTER.replace("output=task.input", strange))
     lab.evaluate()
-    from capevolve.ledger.trials import read_rollouts
+    from capevolve.ledger.rollouts import read_rollouts
 
     with lab.project.driven() as run, run.ledger.read() as connection:
         payloads = [rollout.payload for rollout in read_rollouts(connection, 1)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from sqlalchemy import event
 
@@ -9,7 +11,8 @@ from capevolve.adapters.records import Metric
 from capevolve.budget import Allowance, Remaining
 from capevolve.errors import AdapterError, FencedError, LedgerError, TamperError
 from capevolve.evaluate import execute
-from capevolve.ledger.trials import read_rollouts, read_target_spend
+from capevolve.ledger.rollouts import read_rollouts
+from capevolve.ledger.trials import read_target_spend
 from capevolve.model import Reason, Scored, Unmeasured
 
 REAL_WAIT = execute._retry_wait
@@ -327,7 +330,8 @@ def test_a_disk_that_fills_up_ends_the_evaluation_by_name_and_keeps_what_was_rec
     event.listen(bench.ledger._engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count = 1"))
     bench.ledger.close()  # connections opened from here on cannot grow the file
     bench.concurrency = 1
-    arm = bench.arm(lambda r, _: answer(r, payload='"' + "x" * (400_000 if r.task_id == "c" else 1) + '"'))
+    noise = random.Random(1).randbytes(400_000).hex()  # nothing that compresses well
+    arm = bench.arm(lambda r, _: answer(r, payload=f'"{noise if r.task_id == "c" else "x"}"'))
     with pytest.raises(LedgerError, match="disk is full"):
         bench.run(arm)
     assert {task: row.outcome for (task, _), row in bench.rows(arm).items()} == {

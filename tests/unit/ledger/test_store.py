@@ -139,7 +139,7 @@ def test_a_ledger_of_a_newer_version_is_refused_and_not_touched(url):
     connection.close()
     before = path.read_bytes()
     for create in (True, False):
-        with pytest.raises(LedgerError, match="version 99; this capevolve knows 1"):
+        with pytest.raises(LedgerError, match=f"version 99; this capevolve knows {schema.SCHEMA_VERSION}"):
             open_ledger(url, create=create)
     assert path.read_bytes() == before
 
@@ -155,12 +155,13 @@ def test_an_older_ledger_is_migrated_forward_step_by_step_once(url, monkeypatch)
 
         return step
 
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 3)
-    monkeypatch.setattr(store, "MIGRATIONS", {1: migrate(1), 2: migrate(2)})
+    now = schema.SCHEMA_VERSION
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", now + 2)
+    monkeypatch.setattr(store, "MIGRATIONS", {now: migrate(1), now + 1: migrate(2)})
     for _ in range(2):
         ledger = open_ledger(url, create=False)
         with ledger.read() as connection:
-            assert read_version(connection) == 3
+            assert read_version(connection) == now + 2
             connection.execute(text("SELECT later1, later2 FROM runs"))
         ledger.close()
     assert steps == [1, 2]
@@ -173,14 +174,15 @@ def test_a_migration_that_fails_leaves_the_old_version(url, monkeypatch):
         connection.execute(text("ALTER TABLE runs ADD COLUMN half TEXT"))
         raise RuntimeError("the power went")
 
+    now = schema.SCHEMA_VERSION
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "SCHEMA_VERSION", 2)
-        patched.setattr(store, "MIGRATIONS", {1: fail})
+        patched.setattr(schema, "SCHEMA_VERSION", now + 1)
+        patched.setattr(store, "MIGRATIONS", {now: fail})
         with pytest.raises(RuntimeError, match="power"):
             open_ledger(url)
     ledger = open_ledger(url)
     with ledger.read() as connection:
-        assert read_version(connection) == 1
+        assert read_version(connection) == now
         assert "half" not in {row[1] for row in connection.execute(text("PRAGMA table_info(runs)"))}
     ledger.close()
 

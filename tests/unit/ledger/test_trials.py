@@ -6,12 +6,12 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from capevolve.errors import LedgerError
+from capevolve.ledger.rollouts import read_rollouts
 from capevolve.ledger.trials import (
     Claim,
     TargetSpend,
     TrialResult,
     count_finished,
-    read_rollouts,
     read_target_spend,
     read_task_durations,
 )

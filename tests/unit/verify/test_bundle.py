@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from capevolve.errors import TamperError, UserError
+from capevolve.ledger.schema import SCHEMA_VERSION
 from capevolve.ledger.store import open_ledger
 from capevolve.verify import bundle as bundles
 from capevolve.verify import read_environment, verify_bundle, write_bundle
@@ -114,7 +115,7 @@ def test_a_bundle_holds_rows_files_environment_and_a_manifest(bundle, finished):
     members = read(bundle)
     manifest = json.loads(members["manifest.json"])
     assert manifest["run"] == "r1"
-    assert manifest["schema_version"] == 1
+    assert manifest["schema_version"] == SCHEMA_VERSION
     assert manifest["chain_head"] == finished.value("SELECT hash FROM seal_events WHERE seq = 2")
     assert set(manifest["members"]) == set(members) - {"manifest.json"}
     for name, member in manifest["members"].items():

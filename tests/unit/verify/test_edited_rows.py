@@ -118,7 +118,7 @@ def test_an_edited_rollout_is_named(finished, column):
 
 def test_an_added_rollout_is_named(finished):
     evaluation, _ = finished.test_trial()
-    finished.edit("INSERT INTO rollouts VALUES (?, 't99', 0, '', '[]', '{}')", evaluation)
+    finished.edit("INSERT INTO rollouts VALUES (?, 't99', 0, '', '[]', '{}', NULL)", evaluation)
     finished.refused("table rollouts", "'t99'")
 
 
