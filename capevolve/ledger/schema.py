@@ -167,6 +167,7 @@ trials = Table(
     CheckConstraint("state IN ('claimed', 'scored', 'unmeasured')", name="trial_state"),
     CheckConstraint("(state = 'scored') = (reward IS NOT NULL)", name="scored_has_reward"),
     CheckConstraint("reward IS NULL OR (reward >= 0 AND reward <= 1)", name="reward_range"),
+    sqlite_with_rowid=False,
 )
 
 rollouts = Table(
@@ -179,6 +180,7 @@ rollouts = Table(
     Column("metrics", Text, nullable=False),
     Column("payload", Text, nullable=False),  # empty where `payload_digest` names a blob
     Column("payload_digest", String),
+    sqlite_with_rowid=False,
 )
 
 rescores = Table(

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
+from capevolve.ledger.bulk import BulkStatement
 from capevolve.ledger.evaluations import Fence
 from capevolve.ledger.payloads import INLINE_LENGTH, StoredPayload, insert_payloads, pack_payload
 from capevolve.model import Outcome, Reason, Scored, Unmeasured
@@ -75,53 +76,92 @@ class TrialResult:
         return replace(self, payload=pack_payload(self.payload))
 
 
+_CLAIM = BulkStatement(
+    insert(_trials),
+    columns=(
+        "evaluation_id", "task_id", "trial", "seed", "state", "epoch", "session", "calls", "interrupted",
+        "claimed_at",
+    ),
+)  # fmt: skip
+
+_OPEN = update(_trials).where(
+    _trials.c.evaluation_id == bindparam("b_evaluation"),
+    _trials.c.task_id == bindparam("b_task"),
+    _trials.c.trial == bindparam("b_trial"),
+    _trials.c.state == bindparam("b_claimed"),
+)
+
+_CLAIM_AGAIN = BulkStatement(
+    _OPEN.values(
+        calls=bindparam("b_calls"),
+        interrupted=bindparam("b_interrupted"),
+        claimed_at=bindparam("b_now"),
+        epoch=bindparam("b_epoch"),
+        session=bindparam("b_session"),
+    )
+)
+
+_RECORD = BulkStatement(
+    _OPEN.where(_trials.c.epoch == bindparam("b_epoch"), _trials.c.session == bindparam("b_session")).values(
+        state=bindparam("b_state"),
+        reward=bindparam("b_reward"),
+        reason=bindparam("b_reason"),
+        detail=bindparam("b_detail"),
+        calls=_trials.c.calls + bindparam("b_extra"),
+        duration_s=bindparam("b_duration"),
+        cost_usd=bindparam("b_cost"),
+        tokens=bindparam("b_tokens"),
+        finished_at=bindparam("b_now"),
+    )
+)
+
+_KEEP = BulkStatement(insert(schema.rollouts), columns=tuple(schema.rollouts.c.keys()))
+
+
 def claim_trials(connection: Connection, fence: Fence, claims: Sequence[Claim], now: float) -> None:
     """Claims trials, new ones and interrupted ones. The caller has checked the fence in this transaction."""
-    owner = {"epoch": fence.driver.epoch, "session": fence.session}
-    new = [c for c in claims if c.fresh]
-    again = [c for c in claims if not c.fresh]
+    new = [
+        {
+            "evaluation_id": fence.evaluation_id,
+            "task_id": c.task_id,
+            "trial": c.trial,
+            "seed": c.seed,
+            "state": "claimed",
+            "epoch": fence.driver.epoch,
+            "session": fence.session,
+            "calls": 1,
+            "interrupted": 0,
+            "claimed_at": now,
+        }
+        for c in claims
+        if c.fresh
+    ]
     if new:
-        connection.execute(
-            insert(_trials),
-            [
-                {
-                    "evaluation_id": fence.evaluation_id,
-                    "task_id": c.task_id,
-                    "trial": c.trial,
-                    "seed": c.seed,
-                    "state": "claimed",
-                    "calls": 1,
-                    "interrupted": 0,
-                    "claimed_at": now,
-                    **owner,
-                }
-                for c in new
-            ],
-        )
+        _CLAIM.execute(connection, new)
+    again = [
+        {
+            **_bind(fence, c.task_id, c.trial, now),
+            "b_calls": c.calls,
+            "b_interrupted": c.interrupted,
+        }
+        for c in claims
+        if not c.fresh
+    ]
     if again:
-        connection.execute(
-            _open_trial(fence).values(
-                calls=bindparam("b_calls"), interrupted=bindparam("b_interrupted"), claimed_at=now, **owner
-            ),
-            [
-                {
-                    "b_task": c.task_id,
-                    "b_trial": c.trial,
-                    "b_calls": c.calls,
-                    "b_interrupted": c.interrupted,
-                }
-                for c in again
-            ],
-        )
+        _CLAIM_AGAIN.execute(connection, again)
 
 
-def _open_trial(fence: Fence) -> Any:
-    return update(_trials).where(
-        _trials.c.evaluation_id == fence.evaluation_id,
-        _trials.c.task_id == bindparam("b_task"),
-        _trials.c.trial == bindparam("b_trial"),
-        _trials.c.state == "claimed",
-    )
+def _bind(fence: Fence, task_id: str, trial: int, now: float) -> dict[str, Any]:
+    """An open trial of an evaluation, and who writes to it."""
+    return {
+        "b_evaluation": fence.evaluation_id,
+        "b_task": task_id,
+        "b_trial": trial,
+        "b_claimed": "claimed",
+        "b_epoch": fence.driver.epoch,
+        "b_session": fence.session,
+        "b_now": now,
+    }
 
 
 def record_results(connection: Connection, fence: Fence, results: Sequence[TrialResult], now: float) -> None:
@@ -132,31 +172,16 @@ def record_results(connection: Connection, fence: Fence, results: Sequence[Trial
     """
     if not results:
         return
-    done = connection.execute(
-        _open_trial(fence)
-        .where(_trials.c.epoch == fence.driver.epoch, _trials.c.session == fence.session)
-        .values(
-            state=bindparam("b_state"),
-            reward=bindparam("b_reward"),
-            reason=bindparam("b_reason"),
-            detail=bindparam("b_detail"),
-            calls=_trials.c.calls + bindparam("b_extra"),
-            duration_s=bindparam("b_duration"),
-            cost_usd=bindparam("b_cost"),
-            tokens=bindparam("b_tokens"),
-            finished_at=now,
-        ),
-        [_result_values(result) for result in results],
-    )
-    if done.rowcount not in (-1, len(results)):
+    done = _RECORD.execute(connection, [_result_values(fence, result, now) for result in results])
+    if done != len(results):
         raise LedgerError(
-            f"{len(results) - done.rowcount} of {len(results)} results had no open claim of this session.",
+            f"{len(results) - done} of {len(results)} results had no open claim of this session.",
             where=f"evaluation {fence.evaluation_id}",
         )
     results = [result.pack() for result in results]
     blobs = [result.payload for result in results if isinstance(result.payload, StoredPayload)]
     insert_payloads(connection, blobs)
-    connection.execute(insert(schema.rollouts), [_rollout_values(fence, result) for result in results])
+    _KEEP.execute(connection, [_rollout_values(fence, result) for result in results])
 
 
 def _rollout_values(fence: Fence, result: TrialResult) -> dict[str, Any]:
@@ -173,12 +198,11 @@ def _rollout_values(fence: Fence, result: TrialResult) -> dict[str, Any]:
     }
 
 
-def _result_values(result: TrialResult) -> dict[str, Any]:
+def _result_values(fence: Fence, result: TrialResult, now: float) -> dict[str, Any]:
     outcome = result.outcome
     scored = isinstance(outcome, Scored)
     return {
-        "b_task": result.task_id,
-        "b_trial": result.trial,
+        **_bind(fence, result.task_id, result.trial, now),
         "b_state": "scored" if scored else "unmeasured",
         "b_reward": outcome.reward if isinstance(outcome, Scored) else None,
         "b_reason": outcome.reason.value if isinstance(outcome, Unmeasured) else None,
@@ -190,29 +214,37 @@ def _result_values(result: TrialResult) -> dict[str, Any]:
     }
 
 
+_READ = select(
+    _trials.c.task_id,
+    _trials.c.trial,
+    _trials.c.seed,
+    _trials.c.state,
+    _trials.c.reward,
+    _trials.c.reason,
+    _trials.c.detail,
+    _trials.c.epoch,
+    _trials.c.session,
+    _trials.c.calls,
+    _trials.c.interrupted,
+    _trials.c.duration_s,
+    _trials.c.cost_usd,
+    _trials.c.tokens,
+).order_by(_trials.c.task_id, _trials.c.trial)
+
+
 def read_trials(connection: Connection, evaluation_id: int) -> tuple[TrialRow, ...]:
     """The trials of an evaluation, claimed or finished, by task id and trial."""
-    rows = connection.execute(
-        select(_trials)
-        .where(_trials.c.evaluation_id == evaluation_id)
-        .order_by(_trials.c.task_id, _trials.c.trial)
-    )
+    rows = connection.execute(_READ.where(_trials.c.evaluation_id == evaluation_id))
     return tuple(
-        TrialRow(
-            row.task_id,
-            row.trial,
-            row.seed,
-            _outcome(row),
-            row.epoch,
-            row.session,
-            row.calls,
-            row.interrupted,
-            row.duration_s,
-            row.cost_usd,
-            row.tokens,
-        )
-        for row in rows
+        TrialRow(task_id, trial, seed, _outcome(state, reward, reason, detail), *rest)
+        for task_id, trial, seed, state, reward, reason, detail, *rest in rows
     )
+
+
+def _outcome(state: str, reward: float, reason: str, detail: str | None) -> Outcome | None:
+    if state == "scored":
+        return Scored(reward)
+    return Unmeasured(Reason(reason), detail or "") if state == "unmeasured" else None
 
 
 def count_finished(connection: Connection, evaluation_id: int) -> int:
@@ -221,14 +253,6 @@ def count_finished(connection: Connection, evaluation_id: int) -> int:
         _trials.c.evaluation_id == evaluation_id, _trials.c.state != "claimed"
     )
     return int(connection.scalar(statement) or 0)
-
-
-def _outcome(row: Any) -> Outcome | None:
-    if row.state == "scored":
-        return Scored(row.reward)
-    if row.state == "unmeasured":
-        return Unmeasured(Reason(row.reason), row.detail or "")
-    return None
 
 
 @dataclass(frozen=True, slots=True)
