@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
+from capevolve.ledger.bulk import paused_collector
 from capevolve.ledger.evaluations import Fence
 from capevolve.ledger.payloads import INLINE_LENGTH, StoredPayload, insert_payloads, pack_payload
 from capevolve.model import Outcome, Reason, Scored, Unmeasured
@@ -192,27 +193,35 @@ def _result_values(result: TrialResult) -> dict[str, Any]:
 
 def read_trials(connection: Connection, evaluation_id: int) -> tuple[TrialRow, ...]:
     """The trials of an evaluation, claimed or finished, by task id and trial."""
-    rows = connection.execute(
-        select(_trials)
-        .where(_trials.c.evaluation_id == evaluation_id)
-        .order_by(_trials.c.task_id, _trials.c.trial)
-    )
-    return tuple(
-        TrialRow(
-            row.task_id,
-            row.trial,
-            row.seed,
-            _outcome(row),
-            row.epoch,
-            row.session,
-            row.calls,
-            row.interrupted,
-            row.duration_s,
-            row.cost_usd,
-            row.tokens,
+    columns = _trials.c
+    # Columns by place, all at once: an evaluation can have 100,000 trials.
+    statement = (
+        select(
+            columns.task_id,
+            columns.trial,
+            columns.seed,
+            columns.state,
+            columns.reward,
+            columns.reason,
+            columns.detail,
+            columns.epoch,
+            columns.session,
+            columns.calls,
+            columns.interrupted,
+            columns.duration_s,
+            columns.cost_usd,
+            columns.tokens,
         )
-        for row in rows
+        .where(columns.evaluation_id == evaluation_id)
+        .order_by(columns.task_id, columns.trial)
     )
+    with paused_collector():
+        return tuple(
+            TrialRow(task_id, trial, seed, _outcome(state, reward, reason, detail), *rest)
+            for task_id, trial, seed, state, reward, reason, detail, *rest in connection.execute(
+                statement
+            ).all()
+        )
 
 
 def count_finished(connection: Connection, evaluation_id: int) -> int:
@@ -223,11 +232,11 @@ def count_finished(connection: Connection, evaluation_id: int) -> int:
     return int(connection.scalar(statement) or 0)
 
 
-def _outcome(row: Any) -> Outcome | None:
-    if row.state == "scored":
-        return Scored(row.reward)
-    if row.state == "unmeasured":
-        return Unmeasured(Reason(row.reason), row.detail or "")
+def _outcome(state: str, reward: float, reason: str, detail: str | None) -> Outcome | None:
+    if state == "scored":
+        return Scored(reward)
+    if state == "unmeasured":
+        return Unmeasured(Reason(reason), detail or "")
     return None
 
 
