@@ -1,4 +1,4 @@
-"""Many rollouts in one evaluation: time per rollout as it fills, memory, `status`, and the scan before a resume.
+"""Many rollouts in one evaluation: time per rollout as it fills, memory, `status`, and a resume's scan.
 
 python benchmarks/scale.py [--rollouts 100000]
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -36,6 +37,22 @@ def megabytes() -> float:
     return psutil.Process().memory_info().rss / 1e6
 
 
+class Clock:
+    """Seconds from its making: on the wall, and of the processor, which a busy machine stretches less."""
+
+    def __init__(self, who: int = resource.RUSAGE_SELF) -> None:
+        self._who = who
+        self._begun = time.perf_counter(), self._spent()
+
+    def _spent(self) -> float:
+        usage = resource.getrusage(self._who)
+        return usage.ru_utime + usage.ru_stime
+
+    def read(self) -> str:
+        wall, spent = time.perf_counter() - self._begun[0], self._spent() - self._begun[1]
+        return f"{wall:.2f} s ({spent:.2f} s of the processor)"
+
+
 async def fill(root: Path, rollouts: int) -> None:
     marks: list[tuple[float, float, int]] = []
 
@@ -52,25 +69,23 @@ async def fill(root: Path, rollouts: int) -> None:
         inside = [mark for mark in marks if low < mark[2] <= high]
         wall, cpu, count = (b - a for a, b in zip(inside[0], inside[-1], strict=True))
         tenths.append((wall / count * 1e6, cpu / count * 1e6))
-    say(
-        f"{rollouts:,} rollouts; each tenth in us per rollout, wall: {' '.join(f'{w:.0f}' for w, _ in tenths)}"
-    )
-    say(f"    the driver's processor time: {' '.join(f'{c:.0f}' for _, c in tenths)}")
+    say(f"{rollouts:,} rollouts; us per rollout in each tenth: {' '.join(f'{w:.0f}' for w, _ in tenths)}")
+    say(f"    of these the driver's processor time: {' '.join(f'{c:.0f}' for _, c in tenths)}")
     say(f"    RSS of the driver {megabytes():.0f} MB")
 
 
-async def scan(root: Path) -> tuple[float, float]:
-    """Seconds until what is left is known, and until the evaluation is answered."""
+async def scan(root: Path, what: str) -> None:
+    """Asks for the evaluation again: until what is left is known, and until it is answered."""
     with drive_run(root, "bench") as run:
         started = await start_run(run)
-        begun = time.perf_counter()
-        known: list[float] = []
+        begun = Clock()
+        known: list[str] = []
         await evaluate(
             run,
             EvaluationRequest(started.record.seed_candidate, "val"),
-            on_progress=lambda _: known.append(time.perf_counter() - begun),
+            on_progress=lambda _: known.append(begun.read()),
         )
-        return known[0], time.perf_counter() - begun
+        say(f"asked again, {what}: {known[0]} until this is known, {begun.read()} to the answer")
 
 
 def drop_one_percent(root: Path) -> None:
@@ -90,19 +105,13 @@ def main() -> None:
         root = Path(folder) / "project"
         write_project(root, tasks=tasks, trials=PER_TASK, slots=2, asynchronous=False)
         asyncio.run(fill(root, tasks * PER_TASK))
-        for _ in range(2):
-            begun = time.perf_counter()
-            subprocess.run([*CAPEVOLVE, "status", "-p", str(root)], check=True, stdout=subprocess.DEVNULL)
-            say(f"capevolve status: {time.perf_counter() - begun:.2f} s, its start included")
-        known, answered = asyncio.run(scan(root))
-        say(
-            f"asked again, nothing missing: {known:.2f} s until this is known, {answered:.2f} s to the answer"
-        )
+        for words in (["--help"], ["status", "-p", str(root)]):
+            begun = Clock(resource.RUSAGE_CHILDREN)
+            subprocess.run([*CAPEVOLVE, *words], check=True, stdout=subprocess.DEVNULL)
+            say(f"capevolve {words[0]}: {begun.read()}, its start included")
+        asyncio.run(scan(root, "nothing missing"))
         drop_one_percent(root)
-        known, answered = asyncio.run(scan(root))
-        say(
-            f"asked again, 1 % missing: {known:.2f} s until this is known, {answered:.2f} s with running them"
-        )
+        asyncio.run(scan(root, "1 % missing"))
         say(f"RSS of the driver {megabytes():.0f} MB")
 
 

@@ -1,4 +1,4 @@
-"""Long traces through the real engine: the driver's memory while they are recorded, and what they take on disk.
+"""Long traces through the real engine: the driver's memory while they are recorded, and the ledger's size.
 
 python benchmarks/traces.py [--trials 20000] [--length 100000]
 """
@@ -41,8 +41,10 @@ class Adapter:
 
     def run_target(self, task, ctx, *, seed):
         draw = random.Random(f"{task.id} {seed}")
-        starts = (draw.randrange(len(TEXT) - PIECE) for _ in range(LENGTH // PIECE))
-        trace = [{"role": "tool", "id": f"{draw.getrandbits(64):x}", "content": TEXT[s : s + PIECE]} for s in starts]
+        trace = []
+        for _ in range(LENGTH // PIECE):
+            start = draw.randrange(len(TEXT) - PIECE)
+            trace.append({"id": f"{draw.getrandbits(64):x}", "content": TEXT[start : start + PIECE]})
         return Rollout(task_id=task.id, output="x", trace=trace)
 
     def score(self, task, rollout):
