@@ -14,8 +14,8 @@ from capevolve.evaluate import EvaluationRequest, evaluate
 from capevolve.finalize import finalize
 from capevolve.gate import GateSettings, judge
 from capevolve.ledger.evaluations import find_evaluation
-from capevolve.ledger.runs import read_split
 from capevolve.ledger.rollouts import read_rollouts
+from capevolve.ledger.runs import read_split
 from capevolve.model import Measurement
 from capevolve.stats import summarize
 

@@ -142,7 +142,7 @@ def test_a_scorer_that_fails_is_asked_again_and_its_first_words_stay_on_record(b
 def test_a_task_whose_content_changed_is_refused_before_anything_is_scored(bench):
     lab = bench()
     lab.project.write("adapter.py", source(content="2"))
-    with pytest.raises(AdapterError, match="changed since the splits were frozen"):
+    with pytest.raises(AdapterError, match="changed since the splits were frozen, so its rollouts answer another"):
         lab.rescore()
     assert lab.rows("SELECT * FROM rescores") == []
 
@@ -153,6 +153,7 @@ def test_the_test_split_is_refused(bench):
         lab.rescore(split="test")
 
 
+@pytest.mark.both_ledgers
 def test_one_split_or_one_candidate_can_be_chosen(bench):
     lab = bench()
     assert lab.rescore(split="train").evaluations == ()
