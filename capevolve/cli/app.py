@@ -254,11 +254,15 @@ def rescore(
     split: Annotated[
         str | None, typer.Option("--split", help="train or val; left out, both. Never test.")
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Also what this adapter has scored before: its data may be others."),
+    ] = False,
 ) -> None:
     """Score stored rollouts again with the current scorer; the target is not called, verdicts stand."""
     from capevolve.cli.rescore import rescore_run
 
-    rescore_run(project, run, candidate, split)
+    rescore_run(project, run, candidate, split, again=again)
 
 
 @app.command()

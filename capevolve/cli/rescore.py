@@ -36,7 +36,9 @@ _REASONS = {
 }
 
 
-def rescore_run(project: Path, run: str | None, candidate: str | None, split: str | None) -> None:
+def rescore_run(
+    project: Path, run: str | None, candidate: str | None, split: str | None, *, again: bool = False
+) -> None:
     """Scores the rollouts of a run again and shows old and new means."""
     if split not in (None, "train", "val", "test"):
         raise UserError(f"There is no split {split!r}.", where="--split", fix="Choose train or val.")
@@ -49,11 +51,11 @@ def rescore_run(project: Path, run: str | None, candidate: str | None, split: st
             chosen = select_evaluations(list_evaluations(connection, found.run_id), split, candidate_id)
         if not chosen:
             raise UserError("Nothing of this was evaluated.", where=f"run {found.run_id}")
-        rescoring = asyncio.run(_rescore(found, split, candidate_id))
+        rescoring = asyncio.run(_rescore(found, split, candidate_id, again=again))
     _show(record, rescoring)
 
 
-async def _rescore(found: Found, split: str | None, candidate_id: str | None) -> Rescoring:
+async def _rescore(found: Found, split: str | None, candidate_id: str | None, *, again: bool) -> Rescoring:
     spec = found.loaded.spec
     return await rescore(
         found.ledger,
@@ -62,6 +64,7 @@ async def _rescore(found: Found, split: str | None, candidate_id: str | None) ->
         spec.evaluation,
         split=split,
         candidate_id=candidate_id,
+        again=again,
         clock=time.time,
     )
 

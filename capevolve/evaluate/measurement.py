@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from capevolve.ledger.evaluations import EvaluationRecord
+from capevolve.ledger.outcomes import Outcomes, read_outcomes
 from capevolve.ledger.runs import read_split
-from capevolve.ledger.trials import TrialRow, read_trials
+from capevolve.ledger.trials import TrialRow
 from capevolve.model import Measurement, Scored, TaskOutcomes, TaskRef, Unmeasured
 
 
@@ -17,7 +18,14 @@ def read_measurement(
     connection: Connection, evaluation: EvaluationRecord, tasks: Sequence[TaskRef]
 ) -> Measurement:
     """Reads the measurement of an evaluation over the given tasks, in their order."""
-    return reduce_trials(evaluation, tasks, read_trials(connection, evaluation.id))
+    return build_measurement(evaluation, tasks, read_outcomes(connection, evaluation.id))
+
+
+def build_measurement(
+    evaluation: EvaluationRecord, tasks: Sequence[TaskRef], outcomes: Outcomes
+) -> Measurement:
+    """The measurement that outcomes make over the given tasks, in their order."""
+    return _measurement(evaluation, tuple(outcomes.of(task) for task in tasks))
 
 
 def read_tasks(connection: Connection, evaluation: EvaluationRecord) -> tuple[TaskRef, ...]:
@@ -40,6 +48,10 @@ def reduce_trials(
     by_task: dict[str, list[TrialRow]] = defaultdict(list)
     for row in rows:
         by_task[row.task_id].append(row)
+    return _measurement(evaluation, tuple(_outcomes(task, by_task[task.id]) for task in tasks))
+
+
+def _measurement(evaluation: EvaluationRecord, tasks: tuple[TaskOutcomes, ...]) -> Measurement:
     return Measurement(
         evaluation_id=str(evaluation.id),
         candidate_id=evaluation.key.candidate_id,
@@ -47,7 +59,7 @@ def reduce_trials(
         num_trials=evaluation.key.num_trials,
         base_seed=evaluation.key.base_seed,
         subset=evaluation.key.subset is not None,
-        tasks=tuple(_outcomes(task, by_task[task.id]) for task in tasks),
+        tasks=tasks,
     )
 
 

@@ -108,6 +108,7 @@ async def rescore(
     *,
     split: str | None = None,
     candidate_id: str | None = None,
+    again: bool = False,
     clock: Clock,
 ) -> Rescoring:
     """Scores the stored rollouts of a run again; what the same adapter has scored already is not asked again.
@@ -117,6 +118,7 @@ async def rescore(
         settings: How many at once, and the limit of each.
         split: `train` or `val`; None is both.
         candidate_id: Of one candidate only.
+        again: Ask about all of them anew: what a scorer reads beside its modules is in no adapter's digest.
 
     Raises:
         TestSealError: The test split was asked for.
@@ -130,24 +132,10 @@ async def rescore(
     count = 0
     with tempfile.TemporaryDirectory(prefix="capevolve-rescore-") as scratch:
         folder = Path(scratch)
-        (folder / "empty").mkdir()
-        pool = HostPool(
-            AdapterRef(adapter.root, MAKER),
-            folder / "empty",
-            slots=settings.concurrency,
-            timeout_s=settings.timeout_s,
-            grace_s=settings.grace_s,
-            trials_per_host=settings.trials_per_host,
-            env={
-                TARGET_VARIABLE: adapter.target,
-                READY_VARIABLE: adapter.ready,
-                FOLDER_VARIABLE: str(folder),
-            },
-        )
-        async with pool:
+        async with _make_pool(adapter, settings, folder) as pool:
             for evaluation in chosen:
                 digests = {ref.id: ref.digest for ref in tasks[evaluation.id]}
-                work = _Work(ledger, evaluation, listing.facts.digest, digests, clock)
+                work = _Work(ledger, evaluation, listing.facts.digest, digests, clock, again)
                 count += await work.run(pool, folder)
     with ledger.read() as connection:
         done = tuple(
@@ -160,6 +148,24 @@ async def rescore(
             for evaluation in chosen
         )
     return Rescoring(listing.facts, count, done)
+
+
+def _make_pool(adapter: AdapterRef, settings: EvaluationSpec, folder: Path) -> HostPool:
+    """Hosts that score the rollouts laid ready in a folder."""
+    (folder / "empty").mkdir()
+    return HostPool(
+        AdapterRef(adapter.root, MAKER),
+        folder / "empty",
+        slots=settings.concurrency,
+        timeout_s=settings.timeout_s,
+        grace_s=settings.grace_s,
+        trials_per_host=settings.trials_per_host,
+        env={
+            TARGET_VARIABLE: adapter.target,
+            READY_VARIABLE: adapter.ready,
+            FOLDER_VARIABLE: str(folder),
+        },
+    )
 
 
 def check_tasks(listing: TaskListing, refs: Sequence[TaskRef]) -> None:
@@ -188,6 +194,7 @@ class _Work:
     adapter_digest: str
     digests: dict[str, str]
     clock: Clock
+    again: bool
     settled: list[RescoreRow] = field(default_factory=list)
 
     async def run(self, pool: HostPool, folder: Path) -> int:
@@ -227,6 +234,8 @@ class _Work:
             known = read_rescores(connection, self.evaluation.id, self.adapter_digest)
             rows = {(row.task_id, row.trial): row for row in read_trials(connection, self.evaluation.id)}
         final = {key for key, row in known.items() if row.reward is not None or row.reason in set(Unfit)}
+        if self.again:
+            final = set()
         for rollout in self._read_rollouts():
             row = rows.get((rollout.task_id, rollout.trial))
             if row is None or (row.task_id, row.trial) in final:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 
 from capevolve.errors import LedgerError
 from capevolve.ledger import schema
-from capevolve.ledger.bulk import BulkStatement
+from capevolve.ledger.bulk import BulkStatement, paused_collector
 from capevolve.ledger.evaluations import Fence
 from capevolve.ledger.payloads import INLINE_LENGTH, StoredPayload, insert_payloads, pack_payload
 from capevolve.model import Outcome, Reason, Scored, Unmeasured
@@ -234,11 +234,12 @@ _READ = select(
 
 def read_trials(connection: Connection, evaluation_id: int) -> tuple[TrialRow, ...]:
     """The trials of an evaluation, claimed or finished, by task id and trial."""
-    rows = connection.execute(_READ.where(_trials.c.evaluation_id == evaluation_id))
-    return tuple(
-        TrialRow(task_id, trial, seed, _outcome(state, reward, reason, detail), *rest)
-        for task_id, trial, seed, state, reward, reason, detail, *rest in rows
-    )
+    with paused_collector():
+        rows = connection.execute(_READ.where(_trials.c.evaluation_id == evaluation_id)).all()
+        return tuple(
+            TrialRow(task_id, trial, seed, _outcome(state, reward, reason, detail), *rest)
+            for task_id, trial, seed, state, reward, reason, detail, *rest in rows
+        )
 
 
 def _outcome(state: str, reward: float, reason: str, detail: str | None) -> Outcome | None:

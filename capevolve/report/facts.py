@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from capevolve.errors import LedgerError
-from capevolve.evaluate.measurement import reduce_trials
+from capevolve.evaluate.measurement import build_measurement
 from capevolve.gate import chance_of_any_false_accept, false_accept_rate
 from capevolve.gate.confirm.case import join_measurements
 from capevolve.gate.confirm.history import Past, count_failures, describe_past, full_key, list_record_keys
@@ -17,12 +17,14 @@ from capevolve.gate.from_spec import gate_settings
 from capevolve.gate.settings import GateSettings
 from capevolve.gate.val_record import shrink_scores
 from capevolve.gate.val_scores import fill_tasks, list_val_keys
+from capevolve.ledger.bulk import paused_collector
 from capevolve.ledger.evaluations import EvaluationKey, EvaluationRecord, list_evaluations
 from capevolve.ledger.leases import read_holder
+from capevolve.ledger.outcomes import read_outcomes
 from capevolve.ledger.proposals import ProposalRecord, VerdictRecord, read_proposals, read_verdicts
 from capevolve.ledger.runs import RunRecord, SplitSet, find_splits, read_run, read_split
 from capevolve.ledger.store import Ledger
-from capevolve.ledger.trials import read_target_spend, read_trials
+from capevolve.ledger.trials import read_target_spend
 from capevolve.model import Decision, Measurement, TaskRef
 from capevolve.report.disclosures import disclose
 from capevolve.report.history import build_iterations, build_trajectory, sum_proposer_spend
@@ -63,7 +65,7 @@ def read_facts(ledger: Ledger, run_id: str, *, now: float) -> RunFacts:
         LedgerError: The ledger does not know the run, or its splits were never frozen.
         TamperError: The committed result is not what was written.
     """
-    with ledger.read() as connection:
+    with paused_collector(), ledger.read() as connection:
         rows = _read_rows(connection, run_id)
         measured = _read_val(connection, rows)
         return _assemble(connection, rows, measured, now)
@@ -94,14 +96,14 @@ def _read_val(connection: Connection, rows: _Rows) -> dict[str, tuple[Evaluation
     """What is known of each candidate on val, finished or not."""
     settings = gate_settings(rows.spec.gate)
     known = {evaluation.key: evaluation for evaluation in rows.evaluations}
-    trials = {e.key: read_trials(connection, e.id) for e in rows.evaluations if e.key.split == "val"}
+    trials = {e.key: read_outcomes(connection, e.id) for e in rows.evaluations if e.key.split == "val"}
 
     def find(key: EvaluationKey) -> Measurement | None:
         if key not in trials:
             return None
         wanted = None if key.subset is None else set(key.subset)
         refs = [ref for ref in rows.val if wanted is None or ref.id in wanted]
-        return reduce_trials(known[key], refs, trials[key])
+        return build_measurement(known[key], refs, trials[key])
 
     past = describe_past(rows.record, rows.spec, rows.verdicts, find)
     found = {}
@@ -110,7 +112,7 @@ def _read_val(connection: Connection, rows: _Rows) -> dict[str, tuple[Evaluation
         if not measured:
             continue
         joined = fill_tasks(join_measurements(measured, [ref.id for ref in rows.val]), rows.val)
-        done = sum(trial.outcome is not None for key in keys for trial in trials.get(key, ()))
+        done = sum(trials[key].finished for key in keys if key in trials)
         total = sum(len(m.tasks) * m.num_trials for m in measured)
         is_open = settings.confirm is not None and candidate_id not in past.judged
         complete = done >= total and not is_open

@@ -139,10 +139,26 @@ def test_a_scorer_that_fails_is_asked_again_and_its_first_words_stay_on_record(b
     assert asked == [(1, first.scored_now)]
 
 
+def test_a_scorer_whose_data_changed_is_asked_about_everything_when_told_to(bench):
+    lab = bench()
+    (lab.project.root / "grade.txt").write_text("0.25")
+    graded = 'return Score(task_id=task.id, reward=float(open("grade.txt").read()))'
+    lab.project.write("adapter.py", source(graded))
+    first = lab.rescore()
+    (lab.project.root / "grade.txt").write_text("0.75")
+    assert lab.rescore().evaluations == first.evaluations
+    second = lab.rescore(again=True)
+    assert second.scored_now == first.scored_now
+    assert {row.reward for row in second.evaluations[0].again.values()} - {0.0, None} == {0.75}
+    assert lab.rows("SELECT count(*) FROM rescores WHERE reward = 0.25") == [(first.scored_now,)]
+
+
 def test_a_task_whose_content_changed_is_refused_before_anything_is_scored(bench):
     lab = bench()
     lab.project.write("adapter.py", source(content="2"))
-    with pytest.raises(AdapterError, match="changed since the splits were frozen"):
+    with pytest.raises(
+        AdapterError, match="changed since the splits were frozen, so its rollouts answer another"
+    ):
         lab.rescore()
     assert lab.rows("SELECT * FROM rescores") == []
 
@@ -153,6 +169,7 @@ def test_the_test_split_is_refused(bench):
         lab.rescore(split="test")
 
 
+@pytest.mark.both_ledgers
 def test_one_split_or_one_candidate_can_be_chosen(bench):
     lab = bench()
     assert lab.rescore(split="train").evaluations == ()

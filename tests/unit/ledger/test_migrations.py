@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect, text
 
+from capevolve.design.measured import read_variance
+from capevolve.ledger.proposals import read_verdicts
 from capevolve.ledger.rollouts import read_rollouts
+from capevolve.ledger.runs import list_runs
 from capevolve.ledger.schema import SCHEMA_VERSION
 from capevolve.ledger.store import open_ledger, read_version
 
@@ -96,11 +99,15 @@ def test_the_rows_of_a_version_1_ledger_are_all_there_after_the_migration(old):
     ledger.close()
 
 
-def test_a_verdict_may_stand_without_evaluations(old):
+def test_a_verdict_may_stand_without_evaluations_and_is_read_so(old):
     _, url = old
     ledger = open_ledger(url, create=False)
     with ledger.write() as connection:
         connection.execute(
             text("UPDATE verdicts SET candidate_evaluation = NULL, incumbent_evaluation = NULL")
         )
+        (run,) = list_runs(connection)
+        verdicts = read_verdicts(connection, run.id)
+        assert {(v.candidate_evaluation, v.incumbent_evaluation) for v in verdicts} == {(None, None)}
+        assert read_variance(connection, run.name).run_id == run.id
     ledger.close()

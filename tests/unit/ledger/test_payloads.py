@@ -15,7 +15,7 @@ from capevolve.ledger import schema
 from capevolve.ledger.evaluations import check_fence
 from capevolve.ledger.evidence import digest_run
 from capevolve.ledger.payloads import INLINE_LENGTH
-from capevolve.ledger.rollouts import read_rollouts
+from capevolve.ledger.rollouts import read_rollouts, read_rollouts_after
 from capevolve.ledger.trees import insert_candidate, read_blob
 from capevolve.ledger.trials import Claim, record_results
 
@@ -170,6 +170,22 @@ def test_an_edited_blob_is_refused_by_every_reader(book, result, data, encoding,
 def test_a_short_payload_is_not_touched(result):
     short = result("t0", payload=SHORT)
     assert short.pack() is short
+
+
+@both
+def test_rollouts_are_read_page_by_page_in_the_order_of_all(book, result):
+    fence = put(book, result, LONG, SHORT, LONG, SHORT, SHORT)
+    place, pages = None, []
+    while True:
+        with book.ledger.read() as connection:
+            page = read_rollouts_after(connection, fence.evaluation_id, place, 2)
+        if not page:
+            break
+        pages.append(page)
+        place = (page[-1].task_id, page[-1].trial)
+    with book.ledger.read() as connection:
+        assert [row for page in pages for row in page] == list(read_rollouts(connection, fence.evaluation_id))
+    assert [len(page) for page in pages] == [2, 2, 1]
 
 
 @both

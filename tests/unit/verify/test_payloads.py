@@ -10,6 +10,7 @@ import zlib
 import pytest
 
 from capevolve.ledger.payloads import INLINE_LENGTH
+from capevolve.verify.bundle import SEAL_LENGTH
 
 ADAPTER = """
 from capevolve import Adapter as Base, Rollout, Score, Task
@@ -98,6 +99,22 @@ def test_a_bundle_carries_the_traces_and_verifies_alone(traced, tmp_path):
         rows = [json.loads(line) for line in file.read("tables/rollouts.jsonl").splitlines()]
     assert payload in {row["payload"] for row in rows}
     assert all("payload_digest" not in row for row in rows)
+    assert traced.call("verify", path).out.startswith("PASS")
+
+
+def test_a_bundle_of_a_ledger_of_version_1_is_read_by_this_one(traced, tmp_path):
+    path = tmp_path / "run.zip"
+    assert traced.said("export", "r1", "--bundle", path).code == 0
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    manifest = json.loads(members["manifest.json"])
+    members["manifest.json"] = json.dumps({**manifest, "schema_version": 1}).encode()
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+        file.comment = b"\0" * SEAL_LENGTH
+    body = path.read_bytes()[:-SEAL_LENGTH]
+    path.write_bytes(body + f"sha256:{hashlib.sha256(body).hexdigest()}".encode())
     assert traced.call("verify", path).out.startswith("PASS")
 
 
