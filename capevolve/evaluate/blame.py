@@ -1,0 +1,26 @@
+"""Whose failure a timeout is: the spec's choice, made where outcomes are recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from capevolve.adapters.records import TrialReply
+from capevolve.adapters.reply import WHILE_SCORING
+from capevolve.model import Reason, Scored, Unmeasured
+
+TOO_SLOW = "timeout: the agent was "
+"""What the feedback of a trial begins with that scores 0 because it was over its limit."""
+
+
+def blame_timeout(reply: TrialReply, timeout_is: Literal["agent", "infra"]) -> TrialReply:
+    """Returns the reply with a timeout scored 0 where the spec says that it is the agent's failure.
+
+    A limit that was reached while the scorer ran says nothing about the agent: it stays missing data.
+    """
+    outcome = reply.outcome
+    if timeout_is == "infra" or not isinstance(outcome, Unmeasured) or outcome.reason is not Reason.TIMEOUT:
+        return reply
+    if WHILE_SCORING in outcome.detail:
+        return reply
+    return replace(reply, outcome=Scored(0.0), feedback=TOO_SLOW + outcome.detail)
