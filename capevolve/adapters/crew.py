@@ -138,8 +138,8 @@ class Crew:
         if self.facts is None:
             self.facts = facts
             for seat in self._seats:
-                if seat.index >= self._host_count():  # a batch hook takes fewer
-                    seat.end()
+                if seat.index >= self._host_count():
+                    seat.end()  # a batch hook takes fewer
         elif facts.digest != self.facts.digest:
             self.fail(
                 AdapterError(
@@ -185,10 +185,8 @@ class Crew:
             return
         self._failed_starts += 1
         if self._failed_starts >= _FAILED_STARTS:
-            words = (
-                f"{_FAILED_STARTS} hosts ended before they ran a trial; the last {describe_end(code)}:\n"
-                f"{seat.process.tail.strip()[-2000:]}"
-            )
+            words = f"{_FAILED_STARTS} hosts ended before they ran a trial; the last {describe_end(code)}:\n"
+            words += seat.process.tail.strip()[-2000:]
             place, fix = self._setting.adapter.target, "see what it printed; run it by hand in the project"
             starved = explain_start(words, self._setting.limits.memory_mb)
             self.fail(starved or OutsideError(words, where=place, fix=fix))
@@ -240,8 +238,8 @@ class Crew:
             if width >= wanted:
                 break
             if index not in taken:
-                opened = self._open_seat(index)
-                width += 1 if batches else opened.width
+                seat = self._open_seat(index)
+                width += 1 if batches else seat.width
 
     def _host_count(self) -> int:
         plan = self._plan

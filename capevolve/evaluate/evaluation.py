@@ -13,7 +13,7 @@ from capevolve.adapters.pool import HostPool
 from capevolve.budget import Allowance, Remaining
 from capevolve.candidates import load_candidate
 from capevolve.errors import BudgetExhaustedError, UserError
-from capevolve.evaluate.batches import arrange_calls
+from capevolve.evaluate.batches import arrange_arm
 from capevolve.evaluate.execute import Arm, Execution, Executor
 from capevolve.evaluate.inputs import check_adapter, write_copy
 from capevolve.evaluate.measurement import read_measurement
@@ -284,12 +284,8 @@ async def _execute(
             check_adapter(opened.record, await pool.facts())
             digests = {task.id: task.digest for task in work.tasks}
             arm = Arm(work.fence, pool, digests, deque(work.plan.todo), copy.check)
-            if pool.call_size():
+            if await arrange_arm(arm):
                 prefetch = False  # a call is claimed when it begins
-                many_trials = (await pool.facts()).hook == "run_trials"
-                calls = arrange_calls(work.plan.todo, pool.call_size(), many_trials=many_trials)
-                arm.todo = deque(claim for call in calls for claim in call)
-                arm.calls = {(c.task_id, c.trial): number for number, call in enumerate(calls) for c in call}
             arms.append(arm)
         executor = Executor(
             ledger=run.ledger,

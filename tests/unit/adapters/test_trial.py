@@ -48,7 +48,9 @@ async def _settle(awaitable: Awaitable[Any]) -> Any:
 
 
 def _run(adapter: Any, *, timeout_s: float = 10.0, seed_by_name: bool = True) -> TrialReply:
-    runner = TrialRunner(adapter, seed_by_name=seed_by_name, ctx="ctx", limits=TrialLimits(timeout_s), settle=_settle)
+    runner = TrialRunner(
+        adapter, seed_by_name=seed_by_name, ctx="ctx", limits=TrialLimits(timeout_s), settle=_settle
+    )
     return asyncio.run(runner.run(TrialRequest(5, "t", "digest", 0, 11), _TASK))
 
 
