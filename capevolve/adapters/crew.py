@@ -102,7 +102,7 @@ class Crew:
 
     def free_calls(self) -> int:
         """Returns how many calls would start at once if they came now."""
-        busy = sum(not seat.alone and bool(seat.flights or seat.draining) for seat in self._seats)
+        busy = sum(bool(seat.flights) and not seat.alone for seat in self._seats)
         return max(0, self._host_count() - busy - count_calls(self._pending))
 
     def busy(self) -> bool:

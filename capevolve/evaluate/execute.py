@@ -131,7 +131,7 @@ class Executor:
             ready = [i for i, arm in enumerate(self.arms) if arm.todo and (free[i] > 0 or goes_on[i])]
             if not ready or not self.allowance.reserve():
                 break
-            index = max(ready, key=lambda i: len(self.arms[i].todo))
+            index = max(ready, key=lambda i: (goes_on[i], len(self.arms[i].todo)))
             free[index] -= not goes_on[index]
             begun[index] = calls[index]
             taken.append(_Flight(index, self.arms[index].todo.popleft(), call=calls[index] or 0))
