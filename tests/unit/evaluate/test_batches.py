@@ -206,14 +206,14 @@ FAULTS = {
     "agent fails": ("from capevolve import AgentFailure; raise AgentFailure('gave up')", Scored, "gave up"),
     "crashes": ("os.abort()", Unmeasured, "SIGABRT"),
     "hangs": ("time.sleep(60)", Scored, "timeout"),
-    "is late": ("time.sleep(0.8)", Scored, "timeout"),
+    "is late": ("time.sleep(1.2)", Scored, "timeout"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_befalls_a_call_costs_only_the_culprit(make_lab, fault):
     source, kind, words = FAULTS[fault]
-    limits = {"timeout_s": 0.6, "grace_s": 2.0 if fault == "is late" else 0.1}
+    limits = {"timeout_s": 1.0, "grace_s": 2.0 if fault == "is late" else 0.1}
     ids = {"train": ["t08"], "val": ["t00", "t01", "t04"], "test": ["t09"]}
     spec = spec_of(retries=1, retry_wait_s=0.01, num_trials=1, **limits)
     spec["splits"] = {"ids": ids}

@@ -70,7 +70,7 @@ class Adapter(Base):
 
 @pytest.mark.parametrize("blame", ["agent", "infra"])
 def test_the_ledger_holds_a_timeout_as_what_the_spec_calls_it(make_lab, blame):
-    limits = {"num_trials": 1, "concurrency": 4, "timeout_s": 0.3, "grace_s": 0.1, "retries": 2}
+    limits = {"num_trials": 1, "concurrency": 4, "timeout_s": 1.0, "grace_s": 0.1, "retries": 2}
     ids = {"train": ["t08"], "val": ["t00", "t01", "t02", "t03"], "test": ["t10"]}
     asked = {} if blame == "agent" else {"timeout_is": blame}  # the agent is the default
     lab = make_lab(SLOW, {"splits": {"ids": ids}, "evaluation": {**limits, **asked}})
@@ -81,7 +81,7 @@ def test_the_ledger_holds_a_timeout_as_what_the_spec_calls_it(make_lab, blame):
     with lab.project.driven() as run, run.ledger.read() as connection:
         key = run.key(read_run(connection, run.id).seed_candidate, "val")
         rollouts = {r.task_id: r for r in read_rollouts(connection, find_evaluation(connection, key).id)}
-    assert "over the limit of 0.3 s" in json.loads(rollouts["t01"].payload)["error"]
+    assert "over the limit of 1 s" in json.loads(rollouts["t01"].payload)["error"]
     if blame == "agent":
         assert rows["t01"].outcome == Scored(0.0)
         assert rollouts["t01"].feedback.startswith(TOO_SLOW)
