@@ -30,16 +30,13 @@ class Adapter(Plain):
             open("hangs", "w").close()
             while True:  # a signal ends the call
                 ctypes.PyDLL(None).sleep(600)  # holds the interpreter's lock
-        if task.input > 1:
-            open(f"in-{task.input}", "w").close()
-            while not (os.path.exists("in-2") and os.path.exists("in-3")):
-                time.sleep(0.01)  # ends only if both slots are in use
+        time.sleep(0.1)
         return Rollout(task.id, os.getpid())
 """
 
 
 def test_a_hung_target_is_ended_in_its_limit_and_two_seconds_and_harms_nobody(project, living) -> None:
-    limit, process = 1.5, psutil.Process(os.getpid())
+    limit, process = 1.0, psutil.Process(os.getpid())
 
     async def watch(memory: list[int]) -> None:
         while True:
@@ -49,14 +46,18 @@ def test_a_hung_target_is_ended_in_its_limit_and_two_seconds_and_harms_nobody(pr
     async def run() -> tuple[dict, list[int], float]:
         memory: list[int] = []
         watching = asyncio.ensure_future(watch(memory))
-        async with project.pool(project.adapter(_HUNG), slots=2, timeout_s=limit, grace_s=0.3) as pool:
+        options = {"slots": 2, "timeout_s": limit, "grace_s": 0.3, "prefetch": False}
+        async with project.pool(project.adapter(_HUNG), **options) as pool:
             begun = time.monotonic()
             await pool.facts()
             replies = await project.drain(pool, project.ask(range(2)))
             taken = time.monotonic() - begun
             left = [(p.cmdline(), p.status(), p.ppid()) for p in living() if "sleep" in p.cmdline()[0]]
             assert left == [], replies[0]
-            replies |= await project.drain(pool, project.ask(range(2, 4)))
+            pids: set[int] = set()
+            while len(pids) < 2:  # until the slot of the hung trial is used again
+                replies |= await project.drain(pool, project.ask(range(2, 4)))
+                pids |= {json.loads(replies[n].payload)["output"] for n in (2, 3)}
         watching.cancel()
         return replies, memory, taken
 
@@ -67,8 +68,6 @@ def test_a_hung_target_is_ended_in_its_limit_and_two_seconds_and_harms_nobody(pr
     assert taken < limit + 2 + 3  # the hosts' start is on top
     assert {replies[n].outcome for n in range(1, 4)} == {Scored(1.0)}
     assert {reply.starts for reply in replies.values()} == {1}
-    pids = {json.loads(replies[n].payload)["output"] for n in (2, 3)}
-    assert len(pids) == 2  # the slot of the hung trial is used again
     assert max(memory) - memory[0] < 20_000_000
 
 
