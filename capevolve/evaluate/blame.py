@@ -7,10 +7,7 @@ from typing import Literal
 
 from capevolve.adapters.records import TrialReply
 from capevolve.adapters.reply import WHILE_SCORING
-from capevolve.model import Reason, Scored, Unmeasured
-
-TOO_SLOW = "timeout: the agent was "
-"""What the feedback of a trial begins with that scores 0 because it was over its limit."""
+from capevolve.model import TOO_SLOW, Reason, Scored, Unmeasured
 
 
 def blame_timeout(reply: TrialReply, timeout_is: Literal["agent", "infra"]) -> TrialReply:

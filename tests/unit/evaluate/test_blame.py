@@ -7,11 +7,12 @@ import json
 import pytest
 
 from capevolve.adapters.reply import time_out
-from capevolve.evaluate.blame import TOO_SLOW, blame_timeout
+from capevolve.evaluate.blame import blame_timeout
 from capevolve.ledger.evaluations import find_evaluation
 from capevolve.ledger.runs import read_run
+from capevolve.ledger.timeouts import count_too_slow
 from capevolve.ledger.trials import read_rollouts
-from capevolve.model import Reason, Scored, Unmeasured
+from capevolve.model import TOO_SLOW, Reason, Scored, Unmeasured
 
 LATE = time_out(2.0, 2.14)
 
@@ -80,8 +81,10 @@ def test_the_ledger_holds_a_timeout_as_what_the_spec_calls_it(make_lab, blame):
     assert {row.calls for row in rows.values()} == {1}  # a timeout is never tried again
     with lab.project.driven() as run, run.ledger.read() as connection:
         key = run.key(read_run(connection, run.id).seed_candidate, "val")
+        slow = count_too_slow(connection, run.id)
         rollouts = {r.task_id: r for r in read_rollouts(connection, find_evaluation(connection, key).id)}
     assert "over the limit of 1 s" in json.loads(rollouts["t01"].payload)["error"]
+    assert slow == (2 if blame == "agent" else 0)
     if blame == "agent":
         assert rows["t01"].outcome == Scored(0.0)
         assert rollouts["t01"].feedback.startswith(TOO_SLOW)
