@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from capevolve.evaluate import EvaluationRequest, evaluate_together
 from capevolve.evaluate.batches import arrange_calls
 from capevolve.ledger.evaluations import find_evaluation
 from capevolve.ledger.runs import read_run
@@ -255,3 +259,58 @@ class Adapter(Plain):
         assert [task for task, _ in claimed] == given
         assert {row_seed for _, row_seed in claimed} == {seed}
     assert {row.outcome.reason for row in lab.rows() if isinstance(row.outcome, Unmeasured)} >= {Reason.INFRA}
+
+
+def test_two_arms_share_the_places_and_keep_their_calls_whole(make_lab):
+    """Without a limit to their sum, two candidates would have twice the trials in flight."""
+    both = BOTH + (
+        """
+import time
+class Adapter(Plain):
+    def run_batch(self, tasks, ctx, *, seed=0):
+        begun = time.monotonic()
+        time.sleep(0.05)
+        note("run_batch", len(tasks), seed, begun, time.monotonic())
+        return [roll(task, seed) for task in tasks]
+"""
+    )
+    lab = make_lab(both, spec_of(concurrency=4, num_trials=2))
+    lab.start()
+
+    async def go(run):
+        with run.ledger.read() as connection:
+            seed = read_run(connection, run.id).seed_candidate
+        requests = [EvaluationRequest(seed, "val", tag=tag) for tag in ("one", "two")]
+        return await evaluate_together(run, requests)
+
+    with lab.project.driven() as run:
+        one, two = asyncio.run(go(run))
+    assert [task.rewards for task in one.tasks] == [task.rewards for task in two.tasks]
+    calls = [call for call in noted(lab) if call[0] == "run_batch"]
+    assert [size for _, size, *_ in calls] == [4] * 8
+    spans = sorted((begun, ended) for *_, begun, ended in calls)
+    assert all(late[0] >= early[1] for early, late in pairwise(spans))
+
+
+@pytest.mark.parametrize("point", ["evaluate.after_commit", "evaluate.before_commit"])
+def test_a_call_that_was_cut_off_is_put_together_again(make_lab, hook, point):
+    lab = make_lab(BOTH + HOOKS["run_trials"], spec_of(concurrency=6))
+    seen: Counter[str] = Counter()
+
+    def cut(reached: str) -> None:
+        seen[reached] += 1
+        if reached == point and seen[reached] == 3:
+            raise RuntimeError("the power is gone")
+
+    hook(cut)
+    with pytest.raises(RuntimeError, match="power"):
+        lab.evaluate()
+    before = {(row.task_id, row.trial) for row in lab.rows() if row.outcome is not None}
+    hook(lambda name: None)
+    lab.evaluate()
+    rows = lab.rows()
+    assert before
+    assert len(rows) == 24
+    assert all(row.outcome is not None for row in rows)
+    assert {row.interrupted for row in rows if (row.task_id, row.trial) in before} == {0}
+    assert sum(row.calls for row in rows) == 24 + sum(row.interrupted for row in rows)
