@@ -219,7 +219,7 @@ def test_what_befalls_a_call_costs_only_the_culprit(make_lab, fault):
     source, kind, words = FAULTS[fault]
     limits = {"timeout_s": 1.0, "grace_s": 2.0 if fault == "is late" else 0.1}
     ids = {"train": ["t08"], "val": ["t00", "t01", "t04"], "test": ["t09"]}
-    spec = spec_of(retries=1, retry_wait_s=0.01, num_trials=1, **limits)
+    spec = spec_of(retries=1, retry_wait_s=0.0, num_trials=1, **limits)
     spec["splits"] = {"ids": ids}
     lab = make_lab(FAULTY.replace("FAULT", f"if bad: {source}"), spec)
     lab.evaluate()
@@ -238,7 +238,7 @@ def test_what_befalls_a_call_costs_only_the_culprit(make_lab, fault):
 
 
 def test_no_trial_is_claimed_before_its_call_begins(make_lab):
-    """Five places, calls of two: what is claimed is what the hook was given."""
+    """Eight places and calls of three: what is claimed is what the hook was given."""
     watch = BOTH + (
         """
 import sqlite3, glob
@@ -250,15 +250,16 @@ class Adapter(Plain):
         return {task.id: roll(task, seed) for task in tasks}
 """
     )
-    lab = make_lab(watch, spec_of(concurrency=2, batch_size=2, num_trials=3))
+    spec = spec_of(concurrency=8, batch_size=8, num_trials=3)
+    spec["splits"] = {"ids": {"train": ["t08"], "val": ["t00", "t01", "t03"], "test": ["t09"]}}
+    lab = make_lab(watch, spec)
     lab.evaluate()
     calls = [call for call in noted(lab) if call[0] == "run_batch"]
-    assert len(calls) == 12
-    for _, size, seed, claimed, given in calls:
-        assert size == 2
+    assert [size for _, size, *_ in calls] == [3] * 3
+    for _, _, seed, claimed, given in calls:
         assert [task for task, _ in claimed] == given
         assert {row_seed for _, row_seed in claimed} == {seed}
-    assert {row.outcome.reason for row in lab.rows() if isinstance(row.outcome, Unmeasured)} >= {Reason.INFRA}
+    assert {row.outcome.reason for row in lab.rows() if isinstance(row.outcome, Unmeasured)} == {Reason.INFRA}
 
 
 def test_two_arms_share_the_places_and_keep_their_calls_whole(make_lab):
