@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -32,6 +33,15 @@ def test_the_agent_that_was_too_slow_scores_0_and_is_told_its_limit(reply):
     assert blamed.outcome == Scored(0.0)
     assert blamed.feedback == "timeout: the agent was over the limit of 2 s (ended after 2.1 s)"
     assert blamed.cost_usd == 0.5
+
+
+def test_a_0_for_being_slow_is_stored_as_one_that_no_scorer_gave(reply):
+    late = replace(reply(LATE), payload='{"output": "too late", "error": "over the limit", "a": "\u00e9"}')
+    kept = json.loads(blame_timeout(late, "agent").payload)
+    assert kept.pop("traceback").startswith(TOO_SLOW)
+    assert kept == json.loads(late.payload)
+    with_stack = replace(late, payload='{"traceback": "File x, line 1"}')
+    assert blame_timeout(with_stack, "agent").payload == with_stack.payload
 
 
 @pytest.mark.parametrize(
