@@ -94,6 +94,10 @@ class Reason(StrEnum):
     INVALID_SCORE = "invalid_score"
 
 
+TOO_SLOW = "timeout: the agent was "
+"""What the feedback of a trial begins with that scores 0 because it was over its limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scored:
     """A trial that was measured; `reward` is in [0, 1]."""

@@ -12,9 +12,9 @@ from capevolve.adapters.channel import Channel, Inbox
 from capevolve.adapters.loader import LoadedAdapter
 from capevolve.adapters.payload import render_payload
 from capevolve.adapters.records import TrialReply, TrialRequest
+from capevolve.adapters.reply import TrialLimits, time_out
 from capevolve.adapters.surroundings import Surroundings
-from capevolve.adapters.trial import time_out
-from capevolve.adapters.wire import Failed
+from capevolve.adapters.wire import Failed, Scoring
 from capevolve.errors import AdapterError
 
 TICK_S = 0.05
@@ -38,7 +38,7 @@ class Bench:
     tasks: Mapping[str, Any]
     ctx: Any
     width: int
-    timeout_s: float
+    limits: TrialLimits
     grace_s: float
     _digests: dict[str, str] = field(default_factory=dict)
 
@@ -73,6 +73,10 @@ class Bench:
             return None
         return task
 
+    def say_scoring(self, key: int) -> None:
+        """Tells the pool that a trial's scorer runs: from now on a hang is not the agent's."""
+        self.channel.send(Scoring(key))
+
     def fail(self, error: AdapterError) -> None:
         """Tells the pool that the adapter breaks its contract."""
         self.channel.send(Failed(error.what, error.where, error.fix))
@@ -87,9 +91,9 @@ class Running:
     cancelled: bool = False
     handle: Any = None
 
-    def give_up(self, limit_s: float, stack: str) -> TrialReply:
+    def give_up(self, limit_s: float, stack: str, *, scoring: bool) -> TrialReply:
         """Returns the reply for a trial that cannot be ended without ending the host."""
         duration = time.monotonic() - self.begun
-        outcome = time_out(limit_s, duration)
+        outcome = time_out(limit_s, duration, scoring=scoring)
         payload = render_payload({"error": outcome.detail, "traceback": stack})
         return TrialReply(self.request.key, outcome, "", (), payload, None, None, duration)

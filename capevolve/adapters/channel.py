@@ -92,6 +92,15 @@ class Inbox:
                 return None
             return self._waiting.popleft()
 
+    def take_call(self, most: int, *, wait: bool) -> list[TrialRequest]:
+        """Removes and returns the next request with those of its call behind it; [] where `take` has None."""
+        with self._change:
+            first = self.take(wait=wait)
+            taken = [] if first is None else [first]
+            while first and self._waiting and len(taken) < most and self._waiting[0].call == first.call:
+                taken.append(self._waiting.popleft())
+            return taken
+
     def recall(self) -> tuple[int, ...]:
         """Removes all requests and returns their keys."""
         with self._change:

@@ -2,6 +2,19 @@
 
 An adapter may subclass `Adapter` or merely look like it. It is loaded and called only in child processes
 (`adapters/host.py`), never in the process that drives a run.
+
+Three more methods are called where an adapter has them, with the names and shapes of cap-evolve; each may be
+`async def`, and `evaluation.batch_size: 0` calls none of them:
+
+`run_trials(tasks, ctx, *, n_trials, base_seed)` returns `{task id: [Rollout, ...]}`: of each task the
+rollouts of the seeds `base_seed` to `base_seed + n_trials - 1`. `run_batch(tasks, ctx, *, seed)` returns
+`{task id: Rollout}` or a list parallel to `tasks`. The first of these that an adapter has is called instead
+of `run_target`. `score_batch(tasks, rollouts)` takes the `{task id: Rollout}` of one seed and returns
+`{task id: Score}` or a list parallel to `tasks`; what it leaves out is scored by `score`.
+
+A call holds at most `evaluation.batch_size` trials and has the limit of one, `evaluation.timeout_s`. Say of a
+trial what is its own: `Rollout.error` where it could not be run. A call of several trials that raises, that
+crashes or hangs costs each of them another call, alone.
 """
 
 from __future__ import annotations

@@ -10,8 +10,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from capevolve.adapters.calls import count_calls, deal_calls
 from capevolve.adapters.hostprocess import HostProcess, describe_end
-from capevolve.adapters.pace import Pace, plan_widths
+from capevolve.adapters.memory import explain_start
+from capevolve.adapters.pace import Pace, plan_hosts
 from capevolve.adapters.records import AdapterFacts, AdapterRef, TrialReply
 from capevolve.adapters.seat import Flight, Limits, Seat
 from capevolve.adapters.wire import Open
@@ -29,6 +31,7 @@ class Setting:
         env: Added to the driver's environment.
         python: The interpreter.
         trials_per_host: See `HostPool`.
+        batch_size: See `HostPool`.
     """
 
     adapter: AdapterRef
@@ -38,6 +41,7 @@ class Setting:
     trials_per_host: int | None
     env: Mapping[str, str]
     python: str
+    batch_size: int = 0
 
 
 class Crew:
@@ -60,10 +64,11 @@ class Crew:
         self._setting = setting
         self._pace = pace
         self._answer = answer
-        cpus = os.cpu_count() or 1
-        self._sync_widths, self._async_widths = (
-            plan_widths(setting.slots, is_async=is_async, cpus=cpus, trials_per_host=setting.trials_per_host)
-            for is_async in (False, True)
+        self._plan = plan_hosts(
+            setting.slots,
+            cpus=os.cpu_count() or 1,
+            trials_per_host=setting.trials_per_host,
+            batch_size=setting.batch_size,
         )
         self._started = 0
         self._failed_starts = 0
@@ -89,6 +94,16 @@ class Crew:
             for index in range(self._host_count()):
                 if width < min(trials, self._setting.slots):
                     width += self._open_seat(index).width
+
+    def call_size(self) -> int:
+        """Returns how many trials a call of a batch hook may hold; 0 where none is used, or not known yet."""
+        batches = self.facts is not None and self.facts.hook and self._setting.batch_size
+        return min(self._plan.batch) if batches else 0
+
+    def free_calls(self) -> int:
+        """Returns how many calls would start at once if they came now."""
+        busy = sum(bool(seat.flights) and not seat.alone for seat in self._seats)
+        return max(0, self._host_count() - busy - count_calls(self._pending))
 
     def busy(self) -> bool:
         """True while a trial runs."""
@@ -122,6 +137,9 @@ class Crew:
         """A host has loaded the adapter."""
         if self.facts is None:
             self.facts = facts
+            for seat in self._seats:
+                if seat.index >= self._host_count():
+                    seat.end()  # a batch hook takes fewer
         elif facts.digest != self.facts.digest:
             self.fail(
                 AdapterError(
@@ -167,14 +185,11 @@ class Crew:
             return
         self._failed_starts += 1
         if self._failed_starts >= _FAILED_STARTS:
-            self.fail(
-                OutsideError(
-                    f"{_FAILED_STARTS} hosts ended before they ran a trial; the last {describe_end(code)}:\n"
-                    f"{seat.process.tail.strip()[-2000:]}",
-                    where=self._setting.adapter.target,
-                    fix="see what it printed; run it by hand in the project's directory",
-                )
-            )
+            words = f"{_FAILED_STARTS} hosts ended before they ran a trial; the last {describe_end(code)}:\n"
+            words += seat.process.tail.strip()[-2000:]
+            place, fix = self._setting.adapter.target, "see what it printed; run it by hand in the project"
+            starved = explain_start(words, self._setting.limits.memory_mb)
+            self.fail(starved or OutsideError(words, where=place, fix=fix))
 
     def fill(self) -> None:
         """Deals requests to hosts, and starts hosts where there is work for them."""
@@ -182,10 +197,12 @@ class Crew:
             return
         if self._suspects:
             self._serve_suspects()
-        if self._pending:
+        if self.call_size():
+            deal_calls(self._seats, self._pending)
+        elif self._pending:
             self._deal(0)
-        if self._pending and self._pace.ahead:
-            self._deal(self._pace.ahead)
+            if self._pending and self._pace.ahead:
+                self._deal(self._pace.ahead)
         if self._pending:
             self._hire()
 
@@ -213,17 +230,22 @@ class Crew:
         seats = [seat for seat in self._seats if not seat.alone and not seat.draining]
         wanted = min(self._setting.slots, len(self._pending) + sum(len(seat.flights) for seat in seats))
         width = sum(seat.width for seat in seats)
+        batches = self.call_size() > 0
+        if batches:  # a host runs one call at a time
+            wanted, width = count_calls(self._pending), sum(not seat.flights for seat in seats)
         taken = {seat.index for seat in seats}
         for index in range(self._host_count()):
             if width >= wanted:
                 break
             if index not in taken:
-                width += self._open_seat(index).width
+                seat = self._open_seat(index)
+                width += 1 if batches else seat.width
 
     def _host_count(self) -> int:
-        if self.facts is None:  # as many as there will be in any case
-            return min(len(self._sync_widths), len(self._async_widths))
-        return len(self._async_widths if self.facts.is_async else self._sync_widths)
+        plan = self._plan
+        if self.facts is None:
+            return plan.least_hosts()
+        return len(plan.batch if self.call_size() else plan.on_loop if self.facts.is_async else plan.plain)
 
     def _serve_suspects(self) -> None:
         for seat in self._seats:
@@ -235,8 +257,9 @@ class Crew:
         self._open_seat(0, alone=True)
 
     def _open_seat(self, index: int, *, alone: bool = False) -> Seat:
-        widths = (1, 1) if alone else (_at(self._sync_widths, index), _at(self._async_widths, index))
         setting = self._setting
+        plain, on_loop, batch = (1, 1, 1) if alone else self._plan.at(index)
+        widths = (plain, on_loop, batch if setting.batch_size else 0)
         self._started += 1
         marker = f"{self.marker}.{self._started}."
         seat = Seat(self, index, widths, setting.limits, alone=alone)
@@ -245,7 +268,7 @@ class Crew:
         self._spawn(self._start(seat, widths))
         return seat
 
-    async def _start(self, seat: Seat, widths: tuple[int, int]) -> None:
+    async def _start(self, seat: Seat, widths: tuple[int, int, int]) -> None:
         setting = self._setting
         order = Open(
             root=str(setting.adapter.root),
@@ -258,6 +281,9 @@ class Crew:
             parent_pid=os.getpid(),
             listing=False,
             ready=setting.adapter.ready,
+            batch_width=widths[2],
+            memory_mb=setting.limits.memory_mb,
+            max_payload=setting.limits.max_payload,
         )
         try:
             await seat.process.start(order)
@@ -282,7 +308,3 @@ class Crew:
         if not job.cancelled() and (error := job.exception()) is not None:
             self.fatal = self.fatal or error
             self.news.set()
-
-
-def _at(widths: tuple[int, ...], index: int) -> int:
-    return widths[index] if index < len(widths) else widths[-1]

@@ -53,7 +53,7 @@ class _AsyncLane:
             bench.loaded.instance,
             seed_by_name=bench.loaded.seed_by_name,
             ctx=bench.ctx,
-            timeout_s=bench.timeout_s,
+            limits=bench.limits,
             settle=_settle,
             call_score=self._call_plain_score if plain_score else None,
         )
@@ -112,7 +112,7 @@ class _AsyncLane:
         self._plan_pump()
 
     async def _watch_limits(self) -> None:
-        limit, grace = self._bench.timeout_s, self._bench.grace_s
+        limit, grace = self._bench.limits.timeout_s, self._bench.grace_s
         while True:
             await asyncio.sleep(TICK_S)
             now = time.monotonic()
@@ -125,7 +125,8 @@ class _AsyncLane:
                     running.handle.cancel()
                 elif age > limit + grace:
                     del self._running[key]
-                    self._bench.channel.send(Stuck(running.give_up(limit, _stack_of(running.handle))))
+                    stack, scoring = _stack_of(running.handle), key in self._runner.scoring
+                    self._bench.channel.send(Stuck(running.give_up(limit, stack, scoring=scoring)))
 
     def _call_plain_score(self, task: Any, rollout: Any) -> Any:
         if self._score_apart:

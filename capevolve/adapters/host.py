@@ -15,12 +15,15 @@ from inspect import isasyncgen, isgenerator
 from pathlib import Path
 from typing import Any
 
+from capevolve.adapters.batched import serve_batched
 from capevolve.adapters.bench import Bench
 from capevolve.adapters.catalog import describe_task, read_tasks
 from capevolve.adapters.channel import Channel, Inbox, listen
 from capevolve.adapters.late import load_late
 from capevolve.adapters.loader import LoadedAdapter, describe_adapter, load_adapter
+from capevolve.adapters.memory import explain_load, limit_memory
 from capevolve.adapters.records import ListedTask
+from capevolve.adapters.reply import TrialLimits
 from capevolve.adapters.surroundings import Surroundings, die_with, explain_deaths
 from capevolve.adapters.threaded import Settler, serve_threaded
 from capevolve.adapters.trial import describe_error, place_of_error, tail_of_traceback
@@ -39,6 +42,8 @@ def main(fd: int) -> None:
     threading.Thread(target=listen, args=(channel, inbox), daemon=True).start()
     sys.argv = [str(Path(order.root) / order.target.partition(":")[0])]
     try:
+        if order.memory_mb is not None:
+            limit_memory(order.memory_mb)
         _Host(order, channel, inbox).serve()
     except AdapterError as error:
         channel.send(Failed(error.what, error.where, error.fix, isinstance(error, CandidateError)))
@@ -71,8 +76,10 @@ class _Host:
         with self._blame("cannot be loaded"):
             loaded = load_adapter(self._root, order.target, candidate, ready=order.ready)
         self._channel.send(Loaded(describe_adapter(loaded, self._root)))
+        batches = bool(loaded.hook and order.batch_width)
         width = order.async_width if loaded.is_async else order.sync_width
-        surroundings.alone = width == 1
+        width = order.batch_width if batches else width
+        surroundings.alone = batches or width == 1
         if order.listing:
             self._list(loaded)
             return
@@ -89,12 +96,14 @@ class _Host:
             tasks,
             ctx,
             width,
-            order.timeout_s,
+            TrialLimits(order.timeout_s, order.memory_mb, order.max_payload),
             order.grace_s,
         )
         self._channel.send(Ready())
         try:
-            if loaded.is_async:
+            if batches:
+                serve_batched(bench, self._settler)
+            elif loaded.is_async:
                 eventloop = load_late("capevolve.adapters.eventloop")  # asyncio is slow to import
                 eventloop.serve_async(bench, self._settler.runner())
             else:
@@ -157,6 +166,9 @@ class _Host:
         except AdapterError:
             raise
         except BaseException as error:
+            starved = explain_load(error, self._order.memory_mb)
+            if starved is not None:
+                raise starved from error
             raise kind(
                 f"the adapter {target} {what}: {describe_error(error, 'it')}\n{tail_of_traceback(error)}",
                 where=place_of_error(error) or str(self._root / target.partition(":")[0]),

@@ -63,6 +63,7 @@ class HostProcess(asyncio.Protocol):
         self._listener = listener
         self._decoder = Decoder()
         self._tail = bytearray()
+        self._dropped = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
         self._ours: socket.socket | None = None
@@ -82,9 +83,10 @@ class HostProcess(asyncio.Protocol):
 
     @property
     def tail(self) -> str:
-        """The last 16 KB that the host and its children printed."""
+        """The last 16 KB that the host and its children printed, after a mark where that is not all."""
         self._drain()
-        return bytes(self._tail).decode("utf-8", "replace")
+        mark = f"[truncated: {self._dropped} bytes before this]\n" if self._dropped else ""
+        return mark + bytes(self._tail).decode("utf-8", "replace")
 
     async def start(self, order: Message) -> None:
         """Starts the process and sends it its order.
@@ -251,6 +253,7 @@ class HostProcess(asyncio.Protocol):
                 return
             self._tail += data
             if len(self._tail) > TAIL_BYTES:
+                self._dropped += len(self._tail) - TAIL_BYTES
                 del self._tail[:-TAIL_BYTES]
 
     def _release(self) -> None:

@@ -33,6 +33,7 @@ SETTINGS = "tasks, target, scoring"
 """What stands where the class of an adapter is named, for a ready one."""
 
 _METHODS = ("tasks", "run_target", "score")
+_HOOKS = ("run_trials", "run_batch", "score_batch")
 _NOT_THE_USERS = {".capevolve", ".venv", "site-packages", "dist-packages", "node_modules"}
 _PACKAGE = Path(capevolve.__file__).resolve().parent
 
@@ -63,6 +64,11 @@ class LoadedAdapter:
     seed_by_name: bool
     sources: tuple[Path, ...] = ()
     settings: str = ""
+
+    @property
+    def hook(self) -> str:
+        """The batch hook that runs its trials: the first of those it has, or empty."""
+        return next((name for name in _HOOKS if callable(getattr(self.instance, name, None))), "")
 
 
 class _FreshLoader(SourceFileLoader):
@@ -128,7 +134,7 @@ def describe_adapter(loaded: LoadedAdapter, root: Path) -> AdapterFacts:
     rows = tuple(sorted(files.items()))
     parts = {"settings": loaded.settings} if loaded.settings else {}
     mark = digest({"class": kind, "files": [list(row) for row in rows], **parts})
-    return AdapterFacts(kind, loaded.is_async, _relative(loaded.file, top), rows, mark)
+    return AdapterFacts(kind, loaded.is_async, _relative(loaded.file, top), rows, mark, loaded.hook)
 
 
 def _load_file(root: Path, place: str) -> ModuleType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
+from dataclasses import dataclass
 
 MAX_SYNC_HOSTS = 8
 """Plain adapters get a process per slot up to here, then threads."""
@@ -33,6 +34,42 @@ def plan_widths(slots: int, *, is_async: bool, cpus: int, trials_per_host: int |
         hosts = min(slots, cpus) if is_async else plain
     least, more = divmod(slots, hosts)
     return tuple(least + (index < more) for index in range(hosts))
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """How many trials each host runs at once, by what the adapter turns out to be.
+
+    Attributes:
+        plain: For `def run_target`.
+        on_loop: For `async def run_target`.
+        batch: For a batch hook.
+    """
+
+    plain: tuple[int, ...]
+    on_loop: tuple[int, ...]
+    batch: tuple[int, ...]
+
+    def at(self, index: int) -> tuple[int, int, int]:
+        """Returns the three widths of a host."""
+        plain, on_loop, batch = (
+            plan[min(index, len(plan) - 1)] for plan in (self.plain, self.on_loop, self.batch)
+        )
+        return plain, on_loop, batch
+
+    def least_hosts(self) -> int:
+        """Returns how many hosts there will be in any case, unless the adapter has a batch hook."""
+        return min(len(self.plain), len(self.on_loop))
+
+
+def plan_hosts(slots: int, *, cpus: int, trials_per_host: int | None, batch_size: int) -> HostPlan:
+    """Plans the hosts for an adapter that is not loaded yet; see `plan_widths`."""
+    plain, on_loop = (
+        plan_widths(slots, is_async=is_async, cpus=cpus, trials_per_host=trials_per_host)
+        for is_async in (False, True)
+    )
+    batch = plan_widths(slots, is_async=False, cpus=cpus, trials_per_host=batch_size) if batch_size else plain
+    return HostPlan(plain, on_loop, batch)
 
 
 class Pace:

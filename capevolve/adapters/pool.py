@@ -15,6 +15,7 @@ from typing import Self
 
 from capevolve.adapters.crew import Crew, Setting
 from capevolve.adapters.pace import Pace
+from capevolve.adapters.payload import MAX_PAYLOAD
 from capevolve.adapters.processes import dismiss_guard, start_guard
 from capevolve.adapters.records import AdapterFacts, AdapterRef, TrialReply, TrialRequest
 from capevolve.adapters.seat import Flight, Limits
@@ -43,6 +44,10 @@ class HostPool:
         prefetch: Let requests wait in a host when trials are short, so that it never idles.
         start_timeout_s: The limit of a host's start: loading the adapter, `tasks`, `live`.
         expected: Trials that will come: hosts for them start at once.
+        batch_size: The most trials in one call of a batch hook, if the adapter has one; 0 to use none. A host
+            runs one call at a time.
+        memory_mb: The address space of a host and of each process it starts; None is no limit.
+        max_payload: The longest payload of a reply, in characters.
     """
 
     def __init__(
@@ -59,10 +64,13 @@ class HostPool:
         prefetch: bool = True,
         start_timeout_s: float = 300.0,
         expected: int = 0,
+        batch_size: int = 0,
+        memory_mb: int | None = None,
+        max_payload: int = MAX_PAYLOAD,
     ) -> None:
         if slots < 1 or (trials_per_host is not None and trials_per_host < 1):
             raise ValueError("slots and trials_per_host are at least 1")
-        limits = Limits(timeout_s, grace_s, start_timeout_s)
+        limits = Limits(timeout_s, grace_s, start_timeout_s, memory_mb, max_payload)
         setting = Setting(
             adapter=replace(adapter, root=adapter.root.absolute()),
             candidate_dir=candidate_dir.absolute(),
@@ -71,6 +79,7 @@ class HostPool:
             trials_per_host=trials_per_host,
             env=dict(env),
             python=python,
+            batch_size=batch_size,
         )
         self._slots = slots
         self._expected = expected
@@ -98,8 +107,17 @@ class HostPool:
                 dismiss_guard(*self._guard)
 
     def free(self) -> int:
-        """Returns how many requests may be submitted now: free slots, and places to wait in the hosts."""
+        """Returns how many requests may be submitted now: free slots, and places to wait in the hosts.
+
+        With a batch hook, how many calls (see `TrialRequest.call`) would start at once.
+        """
+        if self._crew.call_size():
+            return self._crew.free_calls()
         return max(0, self._slots * (1 + self._pace.ahead) - len(self._in_flight))
+
+    def call_size(self) -> int:
+        """Returns how many requests one call of a batch hook may hold; 0 without one, or before `facts`."""
+        return self._crew.call_size()
 
     def submit(self, requests: Sequence[TrialRequest]) -> None:
         """Queues requests; each will be answered by exactly one reply.

@@ -35,6 +35,7 @@ class TrialRequest:
         task_digest: The digest of the task's content as the splits froze it.
         trial: The trial's number k, from 0.
         seed: What `run_target` receives.
+        call: Requests of the same number may go into one call of a batch hook.
     """
 
     key: int
@@ -42,6 +43,7 @@ class TrialRequest:
     task_digest: str
     trial: int
     seed: int
+    call: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class AdapterFacts:
         is_async: True when `run_target` is `async def`.
         file: The adapter's file, relative to the project's root where it lies under it.
         files: Path and digest of that file and of every module loaded from under the root, sorted.
+        hook: The batch hook by which trials run: `run_trials`, `run_batch`, `score_batch`; empty for none.
         digest: One digest over `class_name`, `files` and a ready adapter's sections: it changes when the
             adapter or its scorer does.
     """
@@ -99,6 +102,7 @@ class AdapterFacts:
     file: str
     files: tuple[tuple[str, str], ...]
     digest: str
+    hook: str = ""
 
 
 @dataclass(frozen=True, slots=True)

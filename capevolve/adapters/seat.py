@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Protocol
 
 from capevolve.adapters.hostprocess import HostProcess, describe_end
-from capevolve.adapters.payload import clean_words
+from capevolve.adapters.memory import over_limit
+from capevolve.adapters.payload import MAX_PAYLOAD, clean_words
 from capevolve.adapters.processes import ask_for_stacks
 from capevolve.adapters.records import AdapterFacts, TrialReply, TrialRequest
-from capevolve.adapters.trial import time_out
+from capevolve.adapters.reply import time_out
 from capevolve.adapters.wire import (
     Close,
     Failed,
@@ -24,6 +25,7 @@ from capevolve.adapters.wire import (
     Recall,
     Returned,
     Run,
+    Scoring,
     Stuck,
 )
 from capevolve.errors import AdapterError, CandidateError
@@ -51,6 +53,7 @@ class Flight:
     request: TrialRequest
     started_at: float | None = None
     starts: int = 0
+    scoring: bool = False
 
 
 class Desk(Protocol):
@@ -80,17 +83,21 @@ class Desk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The time limits of a pool, in seconds.
+    """The limits of a pool, times in seconds.
 
     Attributes:
         timeout_s: Of a trial.
         grace_s: What it gets on top to end in good order.
         start_s: Of loading the adapter, reading its tasks and entering `live`.
+        memory_mb: Of the address space of a host and each process it starts; None is no limit.
+        max_payload: Of a reply's payload, in characters.
     """
 
     timeout_s: float
     grace_s: float
     start_s: float
+    memory_mb: int | None = None
+    max_payload: int = MAX_PAYLOAD
 
 
 class Seat:
@@ -98,17 +105,17 @@ class Seat:
 
     Args:
         index: The seat's number; a new host takes the number of a dead one.
-        widths: Trials at once if the adapter is plain, if it is async.
+        widths: Trials at once if the adapter is plain, if it is async, if it has a batch hook (0: not used).
         limits: The pool's time limits.
         alone: True for a host that runs a single suspect.
     """
 
     def __init__(
-        self, desk: Desk, index: int, widths: tuple[int, int], limits: Limits, *, alone: bool
+        self, desk: Desk, index: int, widths: tuple[int, int, int], limits: Limits, *, alone: bool
     ) -> None:
         self.index = index
         self.alone = alone
-        self.width = min(widths)
+        self.width = min(width for width in widths if width)
         """Trials at once; a lower bound until the adapter is loaded."""
         self.ready = False
         self.draining = False
@@ -191,15 +198,21 @@ class Seat:
 
     def _take(self, message: Message) -> None:
         if isinstance(message, Loaded):
-            is_async = message.facts.is_async
-            self.width = self._widths[1] if is_async else self._widths[0]
-            self._keeps_limits = is_async or self.width > 1
+            is_async, batches = message.facts.is_async, bool(message.facts.hook and self._widths[2])
+            self.width = self._widths[2 if batches else is_async]
+            self._keeps_limits = not batches and (is_async or self.width > 1)
             self._desk.learn(message.facts)
         elif isinstance(message, Ready):
             self.ready = True
         elif isinstance(message, Returned):
             self._recalled = False
-            self._desk.take_back([self.flights.pop(key) for key in message.keys if key in self.flights])
+            back = [self.flights.pop(key) for key in message.keys if key in self.flights]
+            ran = [flight for flight in back if self.running.pop(flight.request.key, None) is not None]
+            self._desk.suspect(ran)
+            self._desk.take_back([flight for flight in back if flight not in ran])
+        elif isinstance(message, Scoring):
+            if message.key in self.running:
+                self.running[message.key].scoring = True
         elif isinstance(message, Stuck):
             self._finish([message.reply])
             self.draining = True
@@ -233,6 +246,7 @@ class Seat:
             flight = self.flights[key]
             flight.started_at = self.last_word
             flight.starts += 1
+            flight.scoring = False
             self.running[key] = flight
 
     def _finish(self, replies: Iterable[TrialReply]) -> None:
@@ -249,7 +263,8 @@ class Seat:
 
     def _answer_overdue(self, flight: Flight) -> None:
         if flight is self._overdue:
-            self._answer(flight, time_out(self._limits.timeout_s, self._age(flight)))
+            limit = self._limits.timeout_s
+            self._answer(flight, time_out(limit, self._age(flight), scoring=flight.scoring))
         else:  # the late one ended by itself at the last moment, and this one had just begun
             self._desk.take_back([flight])
 
@@ -274,7 +289,8 @@ class Seat:
 
     def _describe_crash(self, code: int) -> str:
         words = last_words(self.process.tail)
-        return f"{describe_end(code)}: {words}" if words else describe_end(code)
+        end = f"{describe_end(code)}: {words}" if words else describe_end(code)
+        return over_limit(end, self._limits.memory_mb)
 
 
 def last_words(tail: str) -> str:

@@ -70,8 +70,9 @@ class _ThreadedLane:
             bench.loaded.instance,
             seed_by_name=bench.loaded.seed_by_name,
             ctx=bench.ctx,
-            timeout_s=bench.timeout_s,
+            limits=bench.limits,
             settle=settle,
+            on_scoring=bench.say_scoring if bench.width == 1 else None,
         )
 
     def work_apart(self) -> None:
@@ -105,11 +106,12 @@ class _ThreadedLane:
 
     def report_overdue(self) -> None:
         """Reports each trial that is over its limit: a thread cannot be ended from outside."""
-        limit = self._bench.timeout_s
+        limit = self._bench.limits.timeout_s
         now = time.monotonic()
         for key, running in list(self._running.items()):
             if now - running.begun > limit + self._bench.grace_s and self._take(key):
-                self._bench.channel.send(Stuck(running.give_up(limit, _stack_of(running.handle))))
+                stack, scoring = _stack_of(running.handle), key in self._runner.scoring
+                self._bench.channel.send(Stuck(running.give_up(limit, stack, scoring=scoring)))
 
     def _take(self, key: int) -> bool:
         """True for the one who may answer for a trial: its thread, or who gave it up."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import numbers
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import Any
 
 import capevolve
 from capevolve.adapters.late import load_late
-from capevolve.adapters.payload import clean_words, render_payload
+from capevolve.adapters.payload import clean_words
 from capevolve.adapters.records import Metric, TrialReply, TrialRequest
+from capevolve.adapters.reply import TrialLimits, Verdict, as_number, make_reply, time_out
 from capevolve.model import Outcome, Reason, Scored, Unmeasured
 
 Await = Callable[[Awaitable[Any]], Awaitable[Any]]
@@ -26,6 +26,9 @@ Await = Callable[[Awaitable[Any]], Awaitable[Any]]
 _PACKAGE = str(Path(capevolve.__file__).resolve().parent)
 _NOT_RAISED_LIGHTLY = (SystemExit, KeyboardInterrupt, GeneratorExit)
 _MAX_FRAMES = 20
+
+SLOW_TARGET_S = 0.02
+"""After a target that took longer than this, in seconds, the pool is told that the scorer runs now."""
 
 
 class TrialError(Exception):
@@ -42,9 +45,12 @@ class TrialRunner:
     Args:
         seed_by_name: False to pass the seed as the third positional argument.
         ctx: What `live` yielded.
-        timeout_s: A trial that took longer is a timeout, whatever it returned.
         settle: How an awaitable result is awaited.
         call_score: How `score(task, rollout)` is called; its result may be awaitable.
+        on_scoring: Called with the request's key before the scorer of a target that was not quick.
+
+    Attributes:
+        scoring: The keys of the trials whose target returned in time and whose scorer runs.
     """
 
     def __init__(
@@ -53,16 +59,19 @@ class TrialRunner:
         *,
         seed_by_name: bool,
         ctx: Any,
-        timeout_s: float,
+        limits: TrialLimits,
         settle: Await,
         call_score: Callable[[Any, Any], Any] | None = None,
+        on_scoring: Callable[[int], None] | None = None,
     ) -> None:
+        self.scoring: set[int] = set()
         self._target = adapter.run_target
         self._score = call_score or adapter.score
         self._seed_by_name = seed_by_name
         self._ctx = ctx
-        self._timeout_s = timeout_s
+        self._limits = limits
         self._settle = settle
+        self._on_scoring = on_scoring
 
     async def run(self, request: TrialRequest, task: Any) -> TrialReply:
         """Runs a trial; never raises, whatever the adapter does."""
@@ -72,9 +81,11 @@ class TrialRunner:
         feedback = ""
         metrics: tuple[Metric, ...] = ()
         trace = None
+        in_time = False
         try:
             rollout = await self._run_target(request, task)
             check_rollout(rollout, request.task_id)
+            in_time = self._begin_score(request, time.monotonic() - begun)
             outcome, feedback, metrics = await self._run_score(request, task, rollout)
         except TrialError as fault:
             outcome = fault.outcome
@@ -85,19 +96,22 @@ class TrialRunner:
                 outcome, feedback = Scored(0.0), clean_words(error)
             else:
                 outcome = Unmeasured(Reason.INFRA, describe_error(error, "run_target"))
+        self.scoring.discard(request.key)
         duration = time.monotonic() - begun
-        if duration > self._timeout_s:
-            outcome, feedback, metrics = time_out(self._timeout_s, duration), "", ()
-        return TrialReply(
-            key=request.key,
-            outcome=outcome,
-            feedback=feedback,
-            metrics=metrics,
-            payload=_render(rollout, outcome, trace),
-            cost_usd=_read_cost(_field(rollout, "cost_usd")),
-            tokens=_read_tokens(_field(rollout, "tokens")),
-            duration_s=duration,
-        )
+        if duration > self._limits.timeout_s:
+            outcome = time_out(self._limits.timeout_s, duration, scoring=in_time)
+            feedback, metrics = "", ()
+        verdict = Verdict(rollout, outcome, feedback, metrics, trace)
+        return make_reply(request.key, verdict, duration, self._limits)
+
+    def _begin_score(self, request: TrialRequest, taken_s: float) -> bool:
+        """Notes that the scorer runs now; True when the target returned within the limit."""
+        in_time = taken_s <= self._limits.timeout_s
+        if in_time:
+            self.scoring.add(request.key)
+            if taken_s > SLOW_TARGET_S and self._on_scoring is not None:
+                self._on_scoring(request.key)
+        return in_time
 
     async def _run_target(self, request: TrialRequest, task: Any) -> Any:
         if self._seed_by_name:
@@ -121,11 +135,6 @@ class TrialRunner:
             raise
         except Exception as error:  # a user's property or __repr__ may raise anything
             raise TrialError(Reason.INVALID_SCORE, describe_error(error, "score")) from error
-
-
-def time_out(limit_s: float, duration_s: float) -> Unmeasured:
-    """Returns the outcome of a trial that was over its limit."""
-    return Unmeasured(Reason.TIMEOUT, f"over the limit of {limit_s:g} s (ended after {duration_s:.1f} s)")
 
 
 def is_agent_failure(error: BaseException) -> bool:
@@ -171,24 +180,13 @@ def judge_score(score: Any, task_id: str) -> tuple[Outcome, str, tuple[Metric, .
 
 
 def _read_reward(value: Any) -> float:
-    number = _as_number(value)
+    number = as_number(value)
     if number is None or not 0.0 <= number <= 1.0:  # NaN is in no interval
         raise TrialError(
             Reason.INVALID_SCORE,
             f"reward is {clean_words(repr(value))[:80]} ({type(value).__name__}), not a number in [0, 1]",
         )
     return number
-
-
-def _as_number(value: Any) -> float | None:
-    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool_", "bool"):
-        return float(value)
-    if not isinstance(value, numbers.Real):
-        return None
-    try:
-        return float(value)
-    except Exception:  # noqa: BLE001  (a user's __float__ may raise anything)
-        return None
 
 
 def _read_metrics(metrics: Any, reward: float) -> tuple[Metric, ...]:
@@ -210,7 +208,7 @@ def _read_metric(row: Any) -> Metric:
     if not isinstance(row, Mapping):
         raise TrialError(Reason.INVALID_SCORE, f"metrics holds {type(row).__name__}, not a dict")
     name, primary, direction = row.get("name"), row.get("primary"), row.get("direction")
-    value = _as_number(row.get("value"))
+    value = as_number(row.get("value"))
     if not isinstance(name, str) or not name:
         fault = f"the name {name!r} is not text"
     elif value is None or not math.isfinite(value):
@@ -222,41 +220,6 @@ def _read_metric(row: Any) -> Metric:
     else:
         fault = f"`direction` of {name!r} is {direction!r}, not 'higher' or 'lower'"
     raise TrialError(Reason.INVALID_SCORE, f"metrics: {fault}")
-
-
-def _field(rollout: Any, name: str) -> Any:
-    try:
-        return getattr(rollout, name, None)
-    except Exception as error:  # noqa: BLE001  (a user's property may raise anything)
-        return f"<{name} cannot be read: {type(error).__name__}>"
-
-
-def _read_cost(value: Any) -> float | None:
-    cost = _as_number(value)
-    return cost if cost is not None and math.isfinite(cost) and cost >= 0 else None
-
-
-def _read_tokens(value: Any) -> int | None:
-    tokens = _as_number(value)
-    if tokens is None or not math.isfinite(tokens) or tokens < 0 or tokens != int(tokens):
-        return None
-    return int(tokens)
-
-
-def _render(rollout: Any, outcome: Outcome, trace: str | None) -> str:
-    fields = {name: _field(rollout, name) for name in ("output", "trace", "tool_calls", "error", "metadata")}
-    if fields["tool_calls"] is None:
-        fields["tool_calls"] = []
-    if fields["metadata"] is None:
-        fields["metadata"] = {}
-    if fields["error"] is None and isinstance(outcome, Unmeasured):
-        fields["error"] = outcome.detail
-    if trace is not None:
-        fields["traceback"] = trace
-    try:
-        return render_payload(fields)
-    except Exception as failure:  # noqa: BLE001  (a lost payload must not lose the reward)
-        return render_payload({"error": f"the payload cannot be shown: {describe_error(failure, 'score')}"})
 
 
 def tail_of_traceback(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from capevolve.adapters.payload import MAX_PAYLOAD
 from capevolve.adapters.records import AdapterFacts, ListedTask, Metric, TrialReply, TrialRequest
 from capevolve.model import Reason, Scored, Unmeasured
 
@@ -46,6 +47,9 @@ class Open:
     parent_pid: int
     listing: bool
     ready: str = ""
+    batch_width: int = 0
+    memory_mb: int | None = None
+    max_payload: int = MAX_PAYLOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,13 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Scoring:
+    """Host to pool: the target of this trial has returned, its scorer runs."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stuck:
     """Host to pool: a trial is over its limit and cannot be ended without ending the host."""
 
@@ -94,7 +105,7 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Host to pool: these requests were never started and will not be."""
+    """Host to pool: these requests get no reply: they were never started, or belong to a late call."""
 
     keys: tuple[int, ...]
 
@@ -119,7 +130,7 @@ class Failed:
 
 
 Message = (
-    Open | Run | Recall | Close | Loaded | Ready | Progress | Stuck | Returned | Listed | Failed
+    Open | Run | Recall | Close | Loaded | Ready | Progress | Scoring | Stuck | Returned | Listed | Failed
 )  # fmt: skip
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
@@ -209,22 +220,24 @@ def _unpack_reply(row: Sequence[Any]) -> TrialReply:
 
 def _pack_facts(message: Loaded) -> list[Any]:
     facts = message.facts
-    return [facts.class_name, facts.is_async, facts.file, facts.files, facts.digest]
+    return [facts.class_name, facts.is_async, facts.file, facts.files, facts.digest, facts.hook]
 
 
 def _unpack_facts(row: Sequence[Any]) -> Loaded:
-    name, is_async, file, files, digest = row
-    return Loaded(AdapterFacts(name, is_async, file, tuple((path, mark) for path, mark in files), digest))
+    name, is_async, file, files, digest, hook = row
+    rows = tuple((path, mark) for path, mark in files)
+    return Loaded(AdapterFacts(name, is_async, file, rows, digest, hook))
 
 
 def _pack_run(message: Run) -> list[Any]:
-    return [[r.key, r.task_id, r.task_digest, r.trial, r.seed] for r in message.requests]
+    return [[r.key, r.task_id, r.task_digest, r.trial, r.seed, r.call] for r in message.requests]
 
 
 def _pack_open(m: Open) -> list[Any]:
     widths = [m.sync_width, m.async_width]
     limits = [m.timeout_s, m.grace_s, m.parent_pid]
-    return [m.root, m.target, m.candidate_dir, *widths, *limits, m.listing, m.ready]
+    sizes = [m.batch_width, m.memory_mb, m.max_payload]
+    return [m.root, m.target, m.candidate_dir, *widths, *limits, m.listing, m.ready, *sizes]
 
 
 def _pack_listed(message: Listed) -> list[Any]:
@@ -244,6 +257,7 @@ _PACK: dict[type, tuple[str, Callable[[Any], list[Any]]]] = {
     Loaded: ("loaded", _pack_facts),
     Ready: ("ready", _nothing),
     Progress: ("progress", lambda m: [[_pack_reply(r) for r in m.done], m.started]),
+    Scoring: ("scoring", lambda m: [m.key]),
     Stuck: ("stuck", lambda m: _pack_reply(m.reply)),
     Returned: ("returned", lambda m: [m.keys]),
     Listed: ("listed", _pack_listed),
@@ -258,6 +272,7 @@ _UNPACK: dict[str, Callable[[Sequence[Any]], Message]] = {
     "loaded": _unpack_facts,
     "ready": lambda row: Ready(*row),
     "progress": lambda row: Progress(tuple(_unpack_reply(r) for r in row[0]), tuple(row[1])),
+    "scoring": lambda row: Scoring(*row),
     "stuck": lambda row: Stuck(_unpack_reply(row)),
     "returned": lambda row: Returned(tuple(row[0])),
     "listed": lambda row: Listed(tuple(ListedTask(*t) for t in row[0]), row[1], row[2]),

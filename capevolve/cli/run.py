@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -115,9 +116,11 @@ def _drive(
         try:
             with watching(ledger_url(loaded), run_id, err):
                 asyncio.run(_await(start))
-        except BaseException:
+        except BaseException as error:
             again = f"capevolve run {os.path.relpath(loaded.root)} --resume {run_id}"
             show_note(f"What was measured is kept. Continue: {again}")
+            if type(error).__name__ == "TerminationSignal":  # what Prefect makes of SIGTERM
+                raise SystemExit(128 + signal.SIGTERM) from None
             raise
 
 

@@ -13,6 +13,7 @@ from capevolve.adapters.pool import HostPool
 from capevolve.budget import Allowance, Remaining
 from capevolve.candidates import load_candidate
 from capevolve.errors import BudgetExhaustedError, UserError
+from capevolve.evaluate.batches import arrange_arm
 from capevolve.evaluate.execute import Arm, Execution, Executor
 from capevolve.evaluate.inputs import check_adapter, write_copy
 from capevolve.evaluate.measurement import read_measurement
@@ -275,15 +276,27 @@ async def _execute(
                 trials_per_host=settings.trials_per_host,
                 prefetch=prefetch,
                 expected=len(work.plan.todo),
+                batch_size=settings.batch_size,
+                memory_mb=settings.memory_mb,
+                max_payload=1000 * settings.max_trace_kb,
             )
             await stack.enter_async_context(pool)
             check_adapter(opened.record, await pool.facts())
             digests = {task.id: task.digest for task in work.tasks}
-            arms.append(Arm(work.fence, pool, digests, deque(work.plan.todo), copy.check))
+            arm = Arm(work.fence, pool, digests, deque(work.plan.todo), copy.check)
+            if await arrange_arm(arm):
+                prefetch = False  # a call is claimed when it begins
+            arms.append(arm)
         executor = Executor(
             ledger=run.ledger,
             arms=arms,
-            settings=Execution(settings.concurrency, prefetch, settings.retries, settings.retry_wait_s),
+            settings=Execution(
+                settings.concurrency,
+                prefetch,
+                settings.retries,
+                settings.retry_wait_s,
+                settings.timeout_is,
+            ),
             allowance=allowance,
             clock=run.clock,
             on_progress=on_progress,

@@ -12,7 +12,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from tenacity import RetryCallState, Retrying, wait_exponential, wait_random
 
@@ -20,6 +20,7 @@ from capevolve.adapters.pool import HostPool
 from capevolve.adapters.records import TrialReply, TrialRequest
 from capevolve.budget import Allowance
 from capevolve.canonical import canonical_json
+from capevolve.evaluate.blame import blame_timeout
 from capevolve.evaluate.progress import Progress
 from capevolve.failpoints import failpoint
 from capevolve.ledger.evaluations import Fence, check_fence
@@ -40,7 +41,8 @@ MAX_TOKENS = 2**63 - 1
 class Arm:
     """One evaluation in the queue, with the hosts that hold its candidate; `asked` trials are with them.
 
-    `check_copy` raises when results may not be recorded, because the candidate was edited.
+    `check_copy` raises when results may not be recorded, because the candidate was edited. `calls` holds the
+    call of a batch hook for each trial, by task and number; it is empty without a hook.
     """
 
     fence: Fence
@@ -49,6 +51,7 @@ class Arm:
     todo: deque[Claim]
     check_copy: Callable[[], None]
     asked: int = 0
+    calls: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -60,6 +63,7 @@ class _Flight:
     tries: int = 1
     cost_usd: float | None = None
     tokens: int | None = None
+    call: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +75,14 @@ class Execution:
         prefetch: Whether hosts may hold a few claimed trials ahead when trials are short.
         retries: Further calls after an infrastructure failure.
         retry_wait_s: First wait before a retry; it doubles, with jitter.
+        timeout_is: Whose failure a timeout is.
     """
 
     concurrency: int
     prefetch: bool
     retries: int
     retry_wait_s: float
+    timeout_is: Literal["agent", "infra"] = "infra"
 
 
 @dataclass(slots=True)
@@ -117,14 +123,18 @@ class Executor:
     def _take_claims(self) -> list[_Flight]:
         """The next trials for the free places, from the arm that has the most left: arms take turns."""
         taken: list[_Flight] = []
-        free = [arm.pool.free() for arm in self.arms]
+        free = [arm.pool.free() for arm in self.arms]  # of trials, or of calls of a batch hook
+        begun: list[int | None] = [None] * len(self.arms)
         for _ in range(self._room()):
-            ready = [index for index, arm in enumerate(self.arms) if arm.todo and free[index] > 0]
+            calls = [_next_call(arm) for arm in self.arms]
+            goes_on = [call is not None and call == last for call, last in zip(calls, begun, strict=True)]
+            ready = [i for i, arm in enumerate(self.arms) if arm.todo and (free[i] > 0 or goes_on[i])]
             if not ready or not self.allowance.reserve():
                 break
-            index = max(ready, key=lambda i: len(self.arms[i].todo))
-            free[index] -= 1
-            taken.append(_Flight(index, self.arms[index].todo.popleft()))
+            index = max(ready, key=lambda i: (goes_on[i], len(self.arms[i].todo)))
+            free[index] -= not goes_on[index]
+            begun[index] = calls[index]
+            taken.append(_Flight(index, self.arms[index].todo.popleft(), call=calls[index] or 0))
         return taken
 
     def _room(self) -> int:
@@ -172,7 +182,9 @@ class Executor:
         key, self._next_key = self._next_key, self._next_key + 1
         self._flights[key] = flight
         claim = flight.claim
-        return TrialRequest(key, claim.task_id, arm.digests[claim.task_id], claim.trial, claim.seed)
+        return TrialRequest(
+            key, claim.task_id, arm.digests[claim.task_id], claim.trial, claim.seed, flight.call
+        )
 
     async def _wait(self, waits: dict[int, asyncio.Future[list[TrialReply]]]) -> None:
         """Waits for an answer or for a retry that is due."""
@@ -192,6 +204,7 @@ class Executor:
 
     def _take_reply(self, reply: TrialReply) -> None:
         flight = self._flights[reply.key]
+        reply = blame_timeout(reply, self.settings.timeout_is)
         outcome = reply.outcome
         retryable = isinstance(outcome, Unmeasured) and outcome.reason in RETRIED
         self.allowance.settle(reply.cost_usd, extra_calls=reply.starts - 1)
@@ -211,7 +224,12 @@ class Executor:
         while self._retries and self._retries[0][0] <= self.clock():
             _, key = heapq.heappop(self._retries)
             flight = self._flights.pop(key)
+            flight.call = -1 - key  # tried again alone: a call that failed may have had one culprit
             self._submit([flight])
+
+
+def _next_call(arm: Arm) -> int | None:
+    return arm.calls.get((arm.todo[0].task_id, arm.todo[0].trial)) if arm.todo else None
 
 
 def _add(total: _Number | None, part: _Number | None) -> _Number | None:

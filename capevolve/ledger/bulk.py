@@ -1,4 +1,4 @@
-"""Thousands of rows at once: written by statements that are compiled once, read without the garbage collector.
+"""Thousands of rows at once: written by statements compiled once, read while the garbage collector rests.
 
 SQLAlchemy's own way of running a statement for many rows looks at every value of every row, which costs twice
 what SQLite needs to store it.

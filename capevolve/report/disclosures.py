@@ -30,6 +30,17 @@ def disclose(facts: RunFacts) -> tuple[Disclosure, ...]:
     return tuple(sorted(ordered, key=lambda disclosure: not disclosure.banner))
 
 
+def disclose_timeouts(count: int, limit_s: float) -> tuple[Disclosure, ...]:
+    """Returns what to say of trials that scored 0 because the agent was over its limit, in seconds."""
+    if not count:
+        return ()
+    text = (
+        f"{format_number(count, 'trial')} on train and val scored 0 because the agent was over its limit "
+        f"(evaluation.timeout_s: {limit_s:g}): evaluation.timeout_is: agent."
+    )
+    return (Disclosure("timeouts", text),)
+
+
 def _on_seal(facts: RunFacts) -> Iterator[Disclosure]:
     for attempt in facts.seal.attempts:
         if attempt.number > 1:

@@ -24,9 +24,10 @@ from capevolve.ledger.outcomes import read_outcomes
 from capevolve.ledger.proposals import ProposalRecord, VerdictRecord, read_proposals, read_verdicts
 from capevolve.ledger.runs import RunRecord, SplitSet, find_splits, read_run, read_split
 from capevolve.ledger.store import Ledger
+from capevolve.ledger.timeouts import count_too_slow
 from capevolve.ledger.trials import read_target_spend
 from capevolve.model import Decision, Measurement, TaskRef
-from capevolve.report.disclosures import disclose
+from capevolve.report.disclosures import disclose, disclose_timeouts
 from capevolve.report.history import build_iterations, build_trajectory, sum_proposer_spend
 from capevolve.report.liveness import describe_run
 from capevolve.report.looks import find_committed, read_final, read_seal, read_test_tasks
@@ -172,7 +173,8 @@ def _assemble(
         spend=(_read_target(connection, run_id), sum_proposer_spend(rows.proposals)),
         disclosures=(),
     )
-    return replace(facts, disclosures=disclose(facts))
+    slow = disclose_timeouts(count_too_slow(connection, run_id), rows.spec.evaluation.timeout_s)
+    return replace(facts, disclosures=(*disclose(facts), *slow))
 
 
 def _describe_gate(rows: _Rows) -> GateFacts:

@@ -42,7 +42,12 @@ class EvaluationSpec(Section):
         None, description="The k of pass^k and pass@k to report; left out: every k up to num_trials."
     )
     concurrency: int = Field(4, ge=1, le=512, description="Trials that run at the same time.")
-    timeout_s: Limit = Field(300.0, description="Seconds until a trial is ended; it becomes missing data.")
+    timeout_s: Limit = Field(300.0, description="Seconds until a trial is ended; see timeout_is.")
+    timeout_is: Literal["agent", "infra"] = Field(
+        "agent",
+        description='What a trial over its limit means: "agent": the agent was too slow, it scores 0; '
+        '"infra": missing data. A limit reached while score() was seen to run is missing data in any case.',
+    )
     grace_s: Seconds = Field(2.0, description="Seconds between asking a hung trial to end and killing it.")
     retries: Count = Field(2, description="How often a trial is tried again after an infrastructure failure.")
     retry_wait_s: Seconds = Field(0.5, description="Seconds before the first retry; doubles with each.")
@@ -51,6 +56,23 @@ class EvaluationSpec(Section):
     )
     trials_per_host: Positive | None = Field(
         None, description="Trials that share one child process; left out: capevolve decides."
+    )
+    batch_size: Count = Field(
+        16,
+        description="Trials in one call of an adapter's run_trials, run_batch or score_batch, and no more "
+        "than concurrency; 0: these hooks are not called.",
+    )
+    memory_mb: Positive | None = Field(
+        None,
+        description="Megabytes of address space (RLIMIT_AS) that a process of the adapter may have, and "
+        "each that it starts; left out: no limit. macOS does not keep it.",
+    )
+    max_trace_kb: int = Field(
+        1000,
+        ge=1,
+        le=100_000,
+        description="Thousands of characters kept of what a trial returned (output, trace, tool calls, "
+        "metadata); a longer field is cut, and says so.",
     )
     max_interruptions: Positive = Field(
         5, description="A trial interrupted this often becomes missing data instead of running again."

@@ -22,10 +22,23 @@ CHANGEABLE = (
     "evaluation.retries",
     "evaluation.retry_wait_s",
     "evaluation.trials_per_host",
+    "evaluation.batch_size",
+    "evaluation.memory_mb",
+    "evaluation.max_trace_kb",
     "evaluation.max_interruptions",
     "seal.max_test_looks",
     "seal.interrupted",
 )
+
+
+KEPT: dict[tuple[str, str], object] = {
+    ("evaluation", "timeout_is"): "infra",
+    ("evaluation", "batch_size"): 0,
+}
+"""Keys that a run keeps unless its file sets them, with what a spec means that was stored without them.
+
+Their defaults are for new runs: an older run must not change its meaning under the same file.
+"""
 
 
 def spec_json(spec: ProjectSpec) -> str:
@@ -36,8 +49,11 @@ def spec_json(spec: ProjectSpec) -> str:
 
 
 def parse_spec(text: str) -> ProjectSpec:
-    """Reads a stored spec back; keys that were not known when it was stored have their defaults."""
-    return ProjectSpec.model_validate_json(text)
+    """Reads a stored spec back; keys that were not known when it was stored mean their default, or `KEPT`."""
+    data = json.loads(text)
+    for (section, key), meaning in KEPT.items():
+        data.setdefault(section, {}).setdefault(key, meaning)
+    return ProjectSpec.model_validate_json(json.dumps(data))
 
 
 def restore_secrets(stored: ProjectSpec, current: ProjectSpec) -> ProjectSpec:
@@ -57,6 +73,9 @@ def resume_spec(run_id: str, stored: str, current: ProjectSpec) -> ProjectSpec:
         SpecError: Another key differs.
     """
     merged, now = json.loads(spec_json(parse_spec(stored))), json.loads(spec_json(current))
+    for section, key in KEPT:
+        if key not in getattr(current, section).model_fields_set:
+            now[section][key] = merged[section][key]
     for path in CHANGEABLE:
         _copy_key(now, merged, path.split("."))
     changes = _name_changes(merged, now)

@@ -74,6 +74,19 @@ def test_ctrl_c_stops_within_seconds_leaves_nothing_running_and_can_be_resumed(s
     slow.check_calls("r1")
 
 
+def test_sigterm_stops_as_ctrl_c_does(slow):
+    process = start(slow, "--run", "r1")
+    wait_for_calls(slow, 1)
+    begun = time.monotonic()
+    os.kill(process.pid, signal.SIGTERM)
+    _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - begun < 10
+    assert process.returncode == 143
+    assert "Traceback" not in errors
+    assert "--resume r1" in errors
+    wait_until_none_is_left(slow, 5)
+
+
 def test_a_killed_run_is_resumed_calls_nothing_twice_and_ends_as_if_undisturbed(slow, undisturbed):
     outcome, _, _ = undisturbed
     process = start(slow, "--run", "r1")

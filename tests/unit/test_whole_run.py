@@ -119,7 +119,13 @@ def test_a_target_that_misbehaves_costs_only_its_own_trial(make_project, complet
     ]
     spec = {
         "splits": {"ids": {"train": ids[-2:], "val": ids[:-4], "test": ids[-4:-2]}},
-        "evaluation": {"concurrency": concurrency, "timeout_s": 1, "grace_s": 0.2, "retries": 0},
+        "evaluation": {
+            "concurrency": concurrency,
+            "timeout_s": 1,
+            "grace_s": 0.2,
+            "retries": 0,
+            "timeout_is": "infra",
+        },
         "search": {"max_iterations": 0},
     }
     project = make_project(MISBEHAVING, spec)

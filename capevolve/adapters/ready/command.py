@@ -95,6 +95,8 @@ class CommandTarget:
 
     def _conclude(self, task: Task, ended: Any, usage: Usage) -> Rollout:
         errors = self._hide_secrets(ended.errors.strip()[-_SHOWN:])
+        if ended.errors_size > self._program.TAIL or len(ended.errors.strip()) > _SHOWN:
+            errors = f"[truncated by capevolve: the end of {ended.errors_size} bytes]\n{errors}"
         if ended.code == AGENT_FAILED:
             raise AgentFailure(errors or f"the command exited with code {AGENT_FAILED}")
         error = None

@@ -36,12 +36,14 @@ class Ended:
         output: The first `MAX_OUTPUT` bytes of standard output as text.
         size: Bytes of standard output in all.
         errors: The last `TAIL` bytes of standard error as text.
+        errors_size: Bytes of standard error in all.
     """
 
     code: int
     output: str
     size: int
     errors: str
+    errors_size: int = 0
 
 
 class _Collector(asyncio.Protocol):
@@ -108,7 +110,7 @@ async def run_program(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str],
             transport.close()
         reap(process, 1.0)
     code = -signal.SIGKILL if process.returncode is None else process.returncode
-    return Ended(code, output.text(), output.size, errors.text())
+    return Ended(code, output.text(), output.size, errors.text(), errors.size)
 
 
 def _same(collector: _Collector) -> _Collector:

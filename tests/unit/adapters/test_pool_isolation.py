@@ -75,7 +75,9 @@ def test_five_megabytes_of_noise_keep_memory_flat_and_the_tail_is_kept(project) 
     reply = project.run(ref)[0]
     tail = json.loads(reply.payload)["host_output"]
     assert tail.endswith("the last words\n")
-    assert len(tail) <= TAIL_BYTES
+    mark, _, kept = tail.partition("\n")
+    assert mark == f"[truncated: {80 * 66_000 + 15 - TAIL_BYTES} bytes before this]"
+    assert len(kept) <= TAIL_BYTES
 
 
 @pytest.mark.parametrize("options", [{"slots": 1}, {"slots": 4, "trials_per_host": 4}])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from capevolve.adapters.records import Metric, TrialReply, TrialRequest
+from capevolve.adapters.reply import TrialLimits
 from capevolve.adapters.trial import TrialRunner
 from capevolve.model import AgentFailure, Reason, Rollout, Score, Scored, Task, Unmeasured
 
@@ -47,7 +48,9 @@ async def _settle(awaitable: Awaitable[Any]) -> Any:
 
 
 def _run(adapter: Any, *, timeout_s: float = 10.0, seed_by_name: bool = True) -> TrialReply:
-    runner = TrialRunner(adapter, seed_by_name=seed_by_name, ctx="ctx", timeout_s=timeout_s, settle=_settle)
+    runner = TrialRunner(
+        adapter, seed_by_name=seed_by_name, ctx="ctx", limits=TrialLimits(timeout_s), settle=_settle
+    )
     return asyncio.run(runner.run(TrialRequest(5, "t", "digest", 0, 11), _TASK))
 
 

@@ -260,7 +260,7 @@ def test_each_kind_of_failure_has_its_reason_and_costs_no_sibling_anything(make_
     for split, letter in (("train", "a"), ("val", "b"), ("test", "c")):
         splits["ids"][split] = [f"{kind}-{letter}" for kind in kinds]
     spec = {
-        **_spec(concurrency=2, timeout_s=1.0, grace_s=0.2, retries=1, retry_wait_s=0.01),
+        **_spec(concurrency=2, timeout_s=1.0, grace_s=0.2, retries=1, retry_wait_s=0.01, timeout_is="infra"),
         "splits": splits,
     }
     lab = make_lab(FAULTS, spec)

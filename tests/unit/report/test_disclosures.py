@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from capevolve.model import Reason
+from capevolve.report.disclosures import disclose_timeouts
 
 
 def texts(story) -> dict[str, str]:
@@ -110,3 +111,10 @@ def test_banners_come_first(tell):
     kinds = [disclosure.banner for disclosure in story.facts().disclosures]
     assert kinds[0] is True
     assert kinds == sorted(kinds, reverse=True)
+
+
+def test_trials_that_scored_0_for_being_slow_are_counted(tell):
+    assert disclose_timeouts(0, 300.0) == ()
+    (said,) = disclose_timeouts(3, 300.0)
+    assert said.text.startswith("3 trials on train and val scored 0 because the agent was over its limit")
+    assert "timeouts" not in texts(tell())

@@ -98,6 +98,15 @@ def test_a_flood_of_output_is_cut_with_a_mark_and_its_size_is_kept(ready):
     assert reply["metadata"]["output_bytes"] == 20_000_002
 
 
+def test_a_long_standard_error_is_cut_to_its_end_with_a_mark(ready):
+    source = "import sys; sys.stderr.write('y' * 30_000 + 'the end'); sys.exit(1)"
+    words = ready.run(ready.command(source))[0].outcome.detail
+    head, _, end = words.partition("\n")
+    assert head == "the command exited with code 1: [truncated by capevolve: the end of 30007 bytes]"
+    assert end.endswith("ythe end")
+    assert len(end) == 2_000
+
+
 def test_the_mark_of_a_cut_holds_no_number_that_could_be_scored(ready):
     ref = ready.command("print('7 ' + 'x' * 300_000)", scoring={"kind": "number"})
     assert "7" in payload(ready.run(ref)[0])["output"][:1]
