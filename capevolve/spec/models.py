@@ -52,6 +52,11 @@ class EvaluationSpec(Section):
     trials_per_host: Positive | None = Field(
         None, description="Trials that share one child process; left out: capevolve decides."
     )
+    deterministic: bool = Field(
+        False,
+        description="Declares that the seed makes no difference to the target: `capevolve check` holds it to "
+        "that, and one trial per task is enough.",
+    )
     max_interruptions: Positive = Field(
         5, description="A trial interrupted this often becomes missing data instead of running again."
     )

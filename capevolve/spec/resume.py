@@ -22,6 +22,7 @@ CHANGEABLE = (
     "evaluation.retries",
     "evaluation.retry_wait_s",
     "evaluation.trials_per_host",
+    "evaluation.deterministic",
     "evaluation.max_interruptions",
     "seal.max_test_looks",
     "seal.interrupted",

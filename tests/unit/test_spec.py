@@ -92,6 +92,7 @@ class TestDefaults:
                 "retry_wait_s": 0.5,
                 "base_seed": None,
                 "trials_per_host": None,
+                "deterministic": False,
                 "max_interruptions": 5,
             },
             "gate": {
