@@ -54,6 +54,7 @@ def alter_texts(folder: Path, names: Sequence[str], how: Alteration) -> Iterator
         for name in names:
             path = folder / name
             text = "" if how is Alteration.EMPTIED else f"{path.read_text(encoding='utf-8')}\n{MARK}\n"
+            path.unlink()  # it may be read-only
             path.write_text(text, encoding="utf-8")
         yield
     finally:

@@ -94,6 +94,8 @@ def judge_seed(outputs: Sequence[Any], *, reads_seed: bool, deterministic: bool)
         reads_seed: False when the code of run_target never looks at its seed.
         deterministic: Declared in the spec.
     """
+    if all(output is None for output in outputs):
+        return Finding("there was no output: nothing is proved of the seed", Level.NOTE)
     first, again, other = (json.dumps(output, sort_keys=True) for output in outputs)
     same = "the same seed gave two different outputs"
     if deterministic:

@@ -59,6 +59,11 @@ def test_a_declaration_silences_the_doubt_and_is_held_to(outputs, level):
         assert judge_seed(outputs, reads_seed=reads, deterministic=True).level is level
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_no_output_proves_nothing_of_the_seed(declared):
+    assert judge_seed([None] * 3, reads_seed=False, deterministic=declared).level is Level.NOTE
+
+
 @pytest.mark.parametrize(
     ("rewards", "words"),
     [((0.0, 0.0), "every reward was 0"), ((1.0, 1.0), "every reward was 1"), ((0.0, 1.0), ""), ((0.5,), "")],
@@ -90,6 +95,7 @@ def test_a_cost_that_is_reported_once_is_no_warning():
         ("ﬁrst", "the FIRST one", True),  # a ligature
         ("Paris", "Parisian food is not a city", False),
         ("Paris", "wrong city", False),
+        ("Paris", "asked on Comparis", False),
         (1234, "expected 1234", True),
         (1234, "expected 12345", False),
         (12.25, "expected 12.25", True),
