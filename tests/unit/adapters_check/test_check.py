@@ -30,6 +30,8 @@ class Plain(Base):
 """
 CONTENT = {"input": 1, "target": None, "metadata": {}}
 TASK = ListedTask("t", digest(CONTENT), canonical_json(CONTENT), None)
+ASKED = {**CONTENT, "target": "Bordeaux"}
+BORDEAUX = ListedTask("t", digest(ASKED), canonical_json(ASKED), None)
 
 
 @pytest.fixture
@@ -40,7 +42,9 @@ def check(tmp_path):
         place.mkdir(parents=True, exist_ok=True)
         (place / "prompt.md").write_text("hello")
         ref = AdapterRef(tmp_path, "adapter.py:Adapter")
-        return asyncio.run(check_adapter(ref, place, TASK, seed=5, timeout_s=timeout_s, **options))
+        return asyncio.run(
+            check_adapter(ref, place, options.pop("task", TASK), seed=5, timeout_s=timeout_s, **options)
+        )
 
     return go
 
@@ -384,6 +388,29 @@ def test_an_empty_answer_that_cannot_be_scored_is_a_doubt(check):
     """)
     [words] = [words for words in _warnings(checked) if "empty answer" in words]
     assert "IndexError" in words
+
+
+def test_a_target_told_in_feedback_and_shown_in_the_trace_is_two_doubts(check):
+    checked = check(
+        """
+        class Adapter(Plain):
+            def tasks(self, split):
+                return [Task(id="t", input=1, target="Bordeaux")]
+            def run_target(self, task, ctx, *, seed):
+                text = (ctx / "prompt.md").read_text()
+                return Rollout(task.id, output=text, trace=[f"the answer is {task.target}"])
+            def score(self, task, rollout):
+                right = rollout.output == task.target
+                return Score(task.id, float(right), "" if right else f"expected {task.target.upper()}")
+    """,
+        task=BORDEAUX,
+    )
+    doubts = [words for words in _warnings(checked) if "bordeaux" in words]
+    assert [words.split(" holds")[0].split(" tells")[0] for words in doubts] == [
+        "the feedback on a wrong answer",
+        "the trace",
+    ]
+    assert "the task's target, given as the answer, scores 1" in _notes(checked)
 
 
 def test_a_scorer_that_rewards_anything_is_a_doubt(check):
