@@ -1,39 +1,55 @@
 """Proof that an adapter works, before money is spent: a few real calls on one task, in a host.
 
-Every problem is named with its fix. What cannot be proved is said too, as a note.
+Every problem and every doubt is named with its fix. What cannot be proved is said too.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from capevolve.adapters.alteration import Alteration, AlteredTrial, alter_texts, judge_use, list_texts
+from capevolve.adapters.findings import (
+    Examination,
+    Finding,
+    Level,
+    explain_failure,
+    judge_feedback,
+    judge_rewards,
+    judge_scorer,
+    judge_seed,
+    judge_traces,
+    read_payload,
+    show_output,
+)
 from capevolve.adapters.pool import HostPool
-from capevolve.adapters.probe import KEY, READY_VARIABLE, TARGET_VARIABLE
+from capevolve.adapters.probe import AGAIN, EMPTY, NONSENSE, READY_VARIABLE, REPORT, TARGET_VARIABLE, TRUTH
 from capevolve.adapters.records import AdapterRef, ListedTask, TrialReply, TrialRequest
-from capevolve.model import Reason, Scored, Unmeasured
+from capevolve.errors import AdapterError, OutsideError
+from capevolve.model import Scored, Unmeasured
 
-CALLS = 3
-"""Calls of the target that a check makes: a seed, the same seed again, another seed."""
+MOST_CALLS = 4
+"""Calls of the target that a check makes at most: a seed, the same seed, another, an altered candidate."""
 
 _PROBE = "capevolve.adapters.probe:make_probe"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing a check found out.
+class CallCount:
+    """What a check cost.
 
     Attributes:
-        fix: What to do about it; set exactly when it is a problem.
-        warning: True for what is no proof either way but matters.
+        target: Calls of `run_target`.
+        scorer: Calls of `score`.
+        cost_usd: What the calls of the target cost; None when any of them did not report it.
+        tokens: Likewise.
     """
 
-    what: str
-    fix: str | None = None
-    warning: bool = False
+    target: int
+    scorer: int
+    cost_usd: float | None
+    tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,128 +57,157 @@ class AdapterCheck:
     """What a check found out, in the order in which it did."""
 
     findings: tuple[Finding, ...]
+    calls: CallCount
 
     @property
     def ok(self) -> bool:
         """True when no problem was found."""
-        return all(finding.fix is None for finding in self.findings)
+        return all(finding.level is not Level.PROBLEM for finding in self.findings)
 
 
 async def check_adapter(
-    adapter: AdapterRef, candidate_dir: Path, task: ListedTask, *, seed: int, timeout_s: float
+    adapter: AdapterRef,
+    candidate_dir: Path,
+    task: ListedTask,
+    *,
+    seed: int,
+    timeout_s: float,
+    deterministic: bool = False,
+    editable: Sequence[str] | None = None,
 ) -> AdapterCheck:
-    """Runs one task three times and judges what comes back.
+    """Runs one task a few times and judges what comes back.
 
     Args:
-        candidate_dir: A copy of the seed candidate.
+        candidate_dir: A scratch copy of the seed candidate: for one call an altered one takes its place.
         task: A train task.
         seed: The seed of the first two calls; the third takes the next one.
+        deterministic: What the spec declares of the target.
+        editable: The files that a proposal may touch; None: all.
 
     Raises:
         AdapterError: The adapter cannot be loaded.
     """
-    replies = []
-    pool = HostPool(
-        AdapterRef(adapter.root, _PROBE),
-        candidate_dir,
-        slots=1,
-        timeout_s=timeout_s,
-        grace_s=2.0,
-        env={TARGET_VARIABLE: adapter.target, READY_VARIABLE: adapter.ready},
-        prefetch=False,
-    )
-    async with pool:
-        for key, trial_seed in enumerate((seed, seed, seed + 1)):
-            pool.submit([TrialRequest(key, task.id, task.digest, 0, trial_seed)])
-            replies += await pool.replies()
-            if isinstance(replies[-1].outcome, Unmeasured):
-                break
-    return AdapterCheck(tuple(judge_replies(task.id, replies)))
-
-
-def judge_replies(task_id: str, replies: Sequence[TrialReply]) -> list[Finding]:
-    """What the replies to (seed, the same seed, another seed) prove; pure."""
-    last = replies[-1].outcome
-    if isinstance(last, Unmeasured):
-        return [_explain_failure(task_id, last, replies[-1])]
-    payloads = [json.loads(reply.payload) for reply in replies]
-    seen = [found for found in map(_read_seen, payloads) if found is not None]
-    rewards = [reply.outcome.reward for reply in replies if isinstance(reply.outcome, Scored)]
-    findings = [Finding(f"task {task_id!r} ran {len(replies)} times: rewards {_list(rewards)}")]
-    if len(seen) < len(replies):
-        what = "the rollout's metadata is too large: scorer and candidate cannot be watched"
-        findings.append(Finding(what, warning=True))
-    else:
-        findings += [_judge_scorer(seen), _judge_use(seen[0])]
-    findings.append(_judge_seed(payloads, reads_seed=all(found.reads_seed for found in seen)))
-    if all(reply.cost_usd is None for reply in replies):
-        findings.append(Finding("the target reports no cost: a cap on money cannot hold", warning=True))
-    return findings
+    checker = _Checker(adapter, task, seed, timeout_s)
+    replies, seen, examined = await checker.try_candidate(candidate_dir)
+    last = replies[-1]
+    if isinstance(last.outcome, Unmeasured):
+        return AdapterCheck((explain_failure(task.id, last.outcome, last),), checker.count())
+    texts = list_texts(candidate_dir)
+    names = [name for name in texts if editable is None or name in editable]
+    altered = await checker.try_altered(candidate_dir, names, replies) if names else None
+    found = [
+        *judge_rewards(task.id, replies),
+        judge_use(replies, touched=seen.used, altered=altered),
+        judge_seed(
+            [read_payload(reply).get("output") for reply in replies],
+            reads_seed=seen.reads_seed,
+            deterministic=deterministic,
+        ),
+        *judge_scorer(examined),
+        *judge_feedback(task, [*replies, *examined.wrong()]),
+        *judge_traces(task, replies),
+    ]
+    return AdapterCheck(tuple(found), checker.count())
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the probe saw in one trial; see `probe.Probe.score`."""
+    """What the probe saw; without a report nothing is held against the adapter."""
 
-    used: bool
-    rewards: tuple[str, ...]
-    reads_seed: bool
-
-
-def _read_seen(payload: dict[str, Any]) -> _Seen | None:
-    """What the probe left in the rollout's metadata; None when too large metadata was cut, and it too."""
-    seen = (payload.get("metadata") or {}).get(KEY)
-    return None if seen is None else _Seen(seen["used"], tuple(seen["rewards"]), seen["reads_seed"])
+    used: bool = True
+    reads_seed: bool = True
 
 
-def _explain_failure(task_id: str, outcome: Unmeasured, reply: TrialReply) -> Finding:
-    fixes = {
-        Reason.INFRA: "Mend what raised; for a failure of the agent itself raise capevolve.AgentFailure.",
-        Reason.TIMEOUT: "Raise evaluation.timeout_s, or make the target quicker.",
-        Reason.CRASH: "The target ended its process; look at what it printed last.",
-        Reason.SCORER_ERROR: "Mend score(task, rollout).",
-        Reason.INVALID_SCORE: "Return Score(task_id=task.id, reward=x) with x from 0 to 1.",
-    }
-    payload = json.loads(reply.payload)
-    tail = str(payload.get("traceback") or payload.get("host_output") or "").strip()
-    what = f"task {task_id!r} could not be measured ({outcome.reason}): {outcome.detail}"
-    return Finding(f"{what}\n{tail}".rstrip(), fixes.get(outcome.reason, "Mend the adapter."))
+class _Checker:
+    """Makes the calls and counts them."""
 
+    def __init__(self, adapter: AdapterRef, task: ListedTask, seed: int, timeout_s: float) -> None:
+        self._adapter = adapter
+        self._task = task
+        self._seed = seed
+        self._timeout_s = timeout_s
+        self._called: list[TrialReply] = []
+        self._scored = 0
 
-def _judge_scorer(seen: Sequence[_Seen]) -> Finding:
-    for found in seen:
-        if len(set(found.rewards)) > 1:
-            return Finding(
-                f"the scorer gave the same rollout {' and '.join(found.rewards)}",
-                "Make score() deterministic: fix its seed, or move what is random into run_target.",
-            )
-    return Finding("the scorer is deterministic: the same rollout twice, the same score")
-
-
-def _judge_use(first: _Seen) -> Finding:
-    if first.used:
-        return Finding("the candidate reaches the target")
-    return Finding(
-        "no file of the candidate was opened, nor its folder named to a child process: every candidate "
-        "would score the same",
-        "Read the candidate from `ctx` in run_target (or in live), not from the seed's folder.",
-    )
-
-
-def _judge_seed(payloads: Sequence[dict[str, Any]], *, reads_seed: bool) -> Finding:
-    first, again, other = (json.dumps(payload.get("output"), sort_keys=True) for payload in payloads)
-    if first != again:
-        what = "the same seed gave two different outputs"
-        if reads_seed:
-            return Finding(f"{what}: trials cannot be repeated; use several per task", warning=True)
-        return Finding(
-            f"{what}, and run_target never looks at `seed`",
-            "Forward `seed` to whatever is random in the agent.",
+    def count(self) -> CallCount:
+        costs = [reply.cost_usd for reply in self._called]
+        tokens = [reply.tokens for reply in self._called]
+        return CallCount(
+            target=sum(reply.starts for reply in self._called),
+            scorer=self._scored,
+            cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+            tokens=None if None in tokens else sum(count for count in tokens if count is not None),
         )
-    if first == other:
-        return Finding("the target looks deterministic: two seeds gave the same output; one trial is enough")
-    return Finding("the seed is forwarded: the same seed repeats, another one differs")
+
+    async def try_candidate(self, folder: Path) -> tuple[list[TrialReply], _Seen, Examination]:
+        """The three calls, and the questions where none of them failed."""
+        replies: list[TrialReply] = []
+        async with self._open(folder) as pool:
+            for trial_seed in (self._seed, self._seed, self._seed + 1):
+                replies.append(await self._call(pool, trial_seed))
+                if isinstance(replies[-1].outcome, Unmeasured):
+                    return replies, _Seen(), Examination((), None, None, None)
+            report = await self._ask(pool, REPORT)
+            examined = await self._examine(pool, replies)
+        seen = read_payload(report).get("output")
+        return replies, _Seen(**seen) if isinstance(seen, dict) else _Seen(), examined
+
+    async def _examine(self, pool: HostPool, replies: Sequence[TrialReply]) -> Examination:
+        answered = [k for k, reply in enumerate(replies) if "traceback" not in read_payload(reply)]
+        again = [(replies[k].outcome, (await self._ask(pool, AGAIN - k)).outcome) for k in answered]
+        output = read_payload(replies[answered[0]]).get("output") if answered else None
+        target = self._task.target
+        alike = target is not None and (output is None or type(output) is type(target))
+        return Examination(
+            again=tuple(again),
+            truth=await self._ask(pool, TRUTH) if alike else None,
+            empty=await self._ask(pool, EMPTY),
+            nonsense=await self._ask(pool, NONSENSE) if isinstance(output, str) else None,
+        )
+
+    async def try_altered(
+        self, folder: Path, names: Sequence[str], replies: Sequence[TrialReply]
+    ) -> AlteredTrial:
+        """One call with a copy whose texts are emptied; marked, where outputs differ by themselves."""
+        repeats = show_output(replies[0]) == show_output(replies[1])
+        how = Alteration.EMPTIED if repeats else Alteration.MARKED
+        with alter_texts(folder, names, how):
+            try:
+                async with self._open(folder) as pool:
+                    return AlteredTrial(how, reply=await self._call(pool, self._seed))
+            except AdapterError as error:
+                return AlteredTrial(how, refusal=error.what)
+            except OutsideError:
+                return AlteredTrial(how)
+
+    async def _call(self, pool: HostPool, seed: int) -> TrialReply:
+        reply = await self._send(pool, seed)
+        self._called.append(reply)
+        return reply
+
+    async def _ask(self, pool: HostPool, question: int) -> TrialReply:
+        return await self._send(pool, question)
+
+    async def _send(self, pool: HostPool, seed: int) -> TrialReply:
+        pool.submit([TrialRequest(0, self._task.id, self._task.digest, 0, seed)])
+        (reply,) = await pool.replies()
+        self._scored += seed != REPORT and _was_scored(reply)
+        return reply
+
+    def _open(self, folder: Path) -> HostPool:
+        return HostPool(
+            AdapterRef(self._adapter.root, _PROBE),
+            folder,
+            slots=1,
+            timeout_s=self._timeout_s,
+            grace_s=2.0,
+            env={TARGET_VARIABLE: self._adapter.target, READY_VARIABLE: self._adapter.ready},
+            prefetch=False,
+        )
 
 
-def _list(rewards: Sequence[float]) -> str:
-    return ", ".join(f"{reward:.3f}" for reward in rewards)
+def _was_scored(reply: TrialReply) -> bool:
+    """True unless the trial ended before its scorer was called."""
+    if isinstance(reply.outcome, Scored):
+        return "traceback" not in read_payload(reply)
+    return reply.outcome.reason in ("scorer_error", "invalid_score")

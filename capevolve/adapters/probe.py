@@ -1,26 +1,43 @@
 """A stand-in for the user's adapter, loaded in a host by `capevolve check`.
 
-It hands every call through and watches: whether a file of the candidate is opened or named to a child
-process, and whether scoring the same rollout twice gives the same score. What it saw travels in the
-rollout's metadata.
+It hands every call through and watches whether a file of the candidate is opened or named to a child process.
+A trial with a seed below 0 is a question: the target is not called, the scorer is, on an answer that the
+question names.
 """
 
 from __future__ import annotations
 
+import copy
 import dis
 import inspect
 import os
 import re
 import sys
-from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 from capevolve.adapters.loader import LoadedAdapter, load_adapter
+from capevolve.model import Rollout, Score
 
 TARGET_VARIABLE = "CAPEVOLVE_PROBE_TARGET"
 READY_VARIABLE = "CAPEVOLVE_PROBE_READY"
-KEY = "capevolve_probe"
+
+REPORT = -1
+"""Asks what was seen; the output is `{"used", "reads_seed"}`, the scorer is not called."""
+
+TRUTH = -2
+"""Has the task's own target scored, as if it were the answer."""
+
+EMPTY = -3
+"""Has an empty answer scored, of the kind of the first answer."""
+
+NONSENSE = -4
+"""Has a text scored that answers nothing."""
+
+AGAIN = -10
+"""`AGAIN - k` has the rollout of the k-th call scored a second time."""
+
+NONSENSE_ANSWER = "capevolve asks how this is scored"
 
 # Not LOAD_CONST or LOAD_ATTR: a text "seed" and `random.seed` are other things.
 _LOADS_LOCAL = re.compile("LOAD_(FAST|DEREF|CLOSURE|CLASSDEREF)")
@@ -69,6 +86,7 @@ class Probe:
         self._adapter = loaded.instance
         self._by_name = loaded.seed_by_name
         self._watch = _Watch()
+        self._rollouts: list[Any] = []
         self._reads_seed = _reads_seed(self._adapter.run_target)
 
     def tasks(self, split: str) -> Any:
@@ -86,38 +104,55 @@ class Probe:
         return candidate_dir
 
     def run_target(self, task: Any, ctx: Any, *, seed: int) -> Any:
-        """One call of the user's target."""
-        return self._call(task, ctx, seed)
+        """One call of the user's target, or what a question has scored."""
+        return self._answer(task, seed) if seed < 0 else self._keep(self._call(task, ctx, seed))
 
     def _call(self, task: Any, ctx: Any, seed: int) -> Any:
+        self._rollouts.append(None)
         if self._by_name:
             return self._adapter.run_target(task, ctx, seed=seed)
         return self._adapter.run_target(task, ctx, seed)
 
-    async def score(self, task: Any, rollout: Any) -> Any:
-        """The user's score, asked twice."""
-        first = await _settle(self._adapter.score(task, rollout))
-        again = await _settle(self._adapter.score(task, rollout))
-        seen = {
-            "used": self._watch.used,
-            "rewards": [_reward(first), _reward(again)],
-            "reads_seed": self._reads_seed,
-        }
-        metadata = getattr(rollout, "metadata", None)
-        rollout.metadata = {**(metadata if isinstance(metadata, dict) else {}), KEY: seen}
-        return first
+    def _keep(self, rollout: Any) -> Any:
+        self._rollouts[-1] = _copy(rollout)
+        return rollout
+
+    def _answer(self, task: Any, question: int) -> Any:
+        if question == REPORT:
+            return _Report(task.id, output={"used": self._watch.used, "reads_seed": self._reads_seed})
+        if question <= AGAIN:
+            return self._rollouts[AGAIN - question]
+        first = getattr(self._rollouts[0], "output", "") if self._rollouts else ""
+        answers = {TRUTH: task.target, EMPTY: _empty_like(first), NONSENSE: NONSENSE_ANSWER}
+        return Rollout(task.id, output=answers[question])
+
+    def score(self, task: Any, rollout: Any) -> Any:
+        """The user's score; none for a report."""
+        return Score(task.id) if isinstance(rollout, _Report) else self._adapter.score(task, rollout)
 
 
 class AsyncProbe(Probe):
     """The same for an `async def run_target`."""
 
     async def run_target(self, task: Any, ctx: Any, *, seed: int) -> Any:
-        """One call of the user's target."""
-        return await self._call(task, ctx, seed)
+        """One call of the user's target, or what a question has scored."""
+        return self._answer(task, seed) if seed < 0 else self._keep(await self._call(task, ctx, seed))
 
 
-async def _settle(value: Any) -> Any:
-    return await value if isinstance(value, Awaitable) else value
+class _Report(Rollout):
+    """An answer that no scorer sees."""
+
+
+def _copy(rollout: Any) -> Any:
+    """A copy, so that a scorer that changes what it scores changes no later question."""
+    try:
+        return copy.deepcopy(rollout)
+    except Exception:  # noqa: BLE001  (a user's object may refuse in any way)
+        return rollout
+
+
+def _empty_like(value: Any) -> Any:
+    return type(value)() if isinstance(value, str | list | dict) else None
 
 
 def _reads_seed(method: Any) -> bool:
@@ -127,10 +162,6 @@ def _reads_seed(method: Any) -> bool:
         return True
     loads = (step.argval for step in dis.get_instructions(code) if _LOADS_LOCAL.search(step.opname))
     return any("seed" in (names if isinstance(names, tuple) else (names,)) for names in loads)
-
-
-def _reward(score: Any) -> str:
-    return repr(getattr(score, "reward", None))
 
 
 def make_probe() -> Probe:

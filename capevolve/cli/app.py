@@ -84,11 +84,14 @@ def init(
 
 
 @app.command()
-def check(project: Project = HERE) -> None:
+def check(
+    project: Project = HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
     """Prove an adapter before money is spent: a few real calls on one train task."""
     from capevolve.cli.check import check_project
 
-    check_project(project)
+    check_project(project, as_json=as_json)
 
 
 @app.command()

@@ -15,7 +15,12 @@ from capevolve.stats import exceeds
 
 ONE_TRIAL = (
     "one trial per task: the noise within tasks stays unmeasured. Honest for a target that always answers "
-    "alike; for any other set evaluation.num_trials to 3 or more."
+    "alike (declare it: evaluation.deterministic); for any other set evaluation.num_trials to 3 or more."
+)
+
+WASTED_TRIALS = (
+    "the target is declared deterministic, and several trials per task are planned: the second says nothing "
+    "that the first did not. Set evaluation.num_trials and seal.num_trials to 1 and take more tasks."
 )
 
 _CERTIFIES = {"gate": "the gate", "all_stages": "the gate", "test": "the sealed test"}
@@ -30,12 +35,20 @@ def list_cautions(
     bill: Bill,
 ) -> tuple[str, ...]:
     """Returns what a reader of the design must know."""
-    found = [ONE_TRIAL] if spec.evaluation.num_trials == 1 else []
+    found = list_trial_cautions(spec)
     found += _list_noise(variance)
     found += _list_pass_fail(settings, sizes, spec.evaluation.num_trials)
     found += _list_headroom(variance, effects)
     found += _list_caps(spec, bill)
     return tuple(found)
+
+
+def list_trial_cautions(spec: ProjectSpec) -> list[str]:
+    """Returns what must be known of the number of trials."""
+    trials = spec.evaluation.num_trials
+    if spec.evaluation.deterministic:
+        return [WASTED_TRIALS] if max(trials, spec.seal_trials()) > 1 else []
+    return [ONE_TRIAL] if trials == 1 else []
 
 
 def _list_noise(variance: Variance) -> list[str]:

@@ -74,6 +74,11 @@ class EvaluationSpec(Section):
         description="Thousands of characters kept of what a trial returned (output, trace, tool calls, "
         "metadata); a longer field is cut, and says so.",
     )
+    deterministic: bool = Field(
+        False,
+        description="Declares that the seed makes no difference to the target: `capevolve check` holds it to "
+        "that, and one trial per task is enough.",
+    )
     max_interruptions: Positive = Field(
         5, description="A trial interrupted this often becomes missing data instead of running again."
     )

@@ -25,6 +25,7 @@ CHANGEABLE = (
     "evaluation.batch_size",
     "evaluation.memory_mb",
     "evaluation.max_trace_kb",
+    "evaluation.deterministic",
     "evaluation.max_interruptions",
     "seal.max_test_looks",
     "seal.interrupted",

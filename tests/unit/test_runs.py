@@ -153,7 +153,7 @@ def test_limits_may_change_when_a_run_is_resumed_and_an_event_keeps_both_version
         project,
         search={"max_iterations": 7},
         budget={"max_calls": 99},
-        evaluation={"concurrency": 1, "timeout_s": 5.0},
+        evaluation={"concurrency": 1, "timeout_s": 5.0, "deterministic": True},
         seal={"max_test_looks": 3, "interrupted": "missing"},
         proposer={"kind": "command", "command": "true"},
         name="other",
@@ -216,6 +216,7 @@ def test_a_spec_stored_before_a_key_existed_is_resumed_with_its_default(make_pro
     spec = load_spec(make_project().root).spec
     stored = json.loads(spec_json(spec))
     del stored["gate"]["min_coverage"], stored["seal"], stored["editable"]
+    del stored["evaluation"]["deterministic"]
     assert resume_spec("r1", json.dumps(stored), spec) == parse_spec(spec_json(spec))
 
 

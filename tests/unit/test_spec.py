@@ -96,6 +96,7 @@ class TestDefaults:
                 "batch_size": 16,
                 "memory_mb": None,
                 "max_trace_kb": 1000,
+                "deterministic": False,
                 "max_interruptions": 5,
             },
             "gate": {

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import re
 import textwrap
 
 import pytest
 
-from capevolve.adapters.check import AdapterCheck, Finding, check_adapter, judge_replies
-from capevolve.adapters.probe import KEY
-from capevolve.adapters.records import AdapterRef, ListedTask, TrialReply
+from capevolve.adapters.check import AdapterCheck, CallCount, check_adapter
+from capevolve.adapters.findings import Finding, Level
+from capevolve.adapters.records import AdapterRef, ListedTask
 from capevolve.canonical import canonical_json, digest
 from capevolve.errors import AdapterError
-from capevolve.model import Outcome, Reason, Scored, Unmeasured
 
 HEAD = """
 import os, random, subprocess, sys, time
@@ -31,53 +30,68 @@ class Plain(Base):
 """
 CONTENT = {"input": 1, "target": None, "metadata": {}}
 TASK = ListedTask("t", digest(CONTENT), canonical_json(CONTENT), None)
+ASKED = {**CONTENT, "target": "Bordeaux"}
+BORDEAUX = ListedTask("t", digest(ASKED), canonical_json(ASKED), None)
 
 
 @pytest.fixture
 def check(tmp_path):
-    def go(source: str, timeout_s: float = 20.0, folder: str = "candidate") -> AdapterCheck:
+    def go(source: str, timeout_s: float = 20.0, folder: str = "candidate", **options) -> AdapterCheck:
         (tmp_path / "adapter.py").write_text(HEAD + textwrap.dedent(source))
         place = tmp_path / folder
         place.mkdir(parents=True, exist_ok=True)
         (place / "prompt.md").write_text("hello")
         ref = AdapterRef(tmp_path, "adapter.py:Adapter")
-        return asyncio.run(check_adapter(ref, place, TASK, seed=5, timeout_s=timeout_s))
+        return asyncio.run(
+            check_adapter(ref, place, options.pop("task", TASK), seed=5, timeout_s=timeout_s, **options)
+        )
 
     return go
 
 
+def _said(checked: AdapterCheck, *levels: Level) -> list[str]:
+    return [finding.what for finding in checked.findings if finding.level in levels]
+
+
 def _problems(checked: AdapterCheck) -> list[str]:
-    return [finding.what for finding in checked.findings if finding.fix is not None]
+    return _said(checked, Level.PROBLEM)
+
+
+def _warnings(checked: AdapterCheck) -> list[str]:
+    return _said(checked, Level.WARNING)
 
 
 def _notes(checked: AdapterCheck) -> str:
-    return "\n".join(finding.what for finding in checked.findings if finding.fix is None)
+    return "\n".join(_said(checked, Level.PROOF, Level.NOTE, Level.WARNING))
 
 
 def test_an_adapter_that_works_is_told_so(check):
-    checked = check("class Adapter(Plain): pass")
+    checked = check("class Adapter(Plain): pass", deterministic=True)
     assert checked.ok
     assert _problems(checked) == []
     notes = _notes(checked)
     assert "task 't' ran 3 times: rewards 0.500, 0.500, 0.500" in notes
-    assert "the candidate reaches the target" in notes
+    assert (
+        "the candidate reaches the target: with its texts emptied the same seed gave another output" in notes
+    )
     assert "the scorer is deterministic" in notes
-    assert "looks deterministic" in notes
-    assert [f.what for f in checked.findings if f.warning] == [
-        "the target reports no cost: a cap on money cannot hold"
-    ]
+    assert "deterministic, as declared" in notes
+    assert _warnings(checked) == ["the target reports no cost: a cap on money cannot hold"]
+    assert all(finding.fix for finding in checked.findings if finding.level is Level.WARNING)
+    assert checked.calls == CallCount(target=4, scorer=9, cost_usd=None, tokens=None)
 
 
 def test_a_seed_that_is_forwarded_is_told_from_one_that_is_not(check):
     checked = check("""
         class Adapter(Plain):
             def run_target(self, task, ctx, *, seed):
-                open(ctx / "prompt.md").close()
-                return Rollout(task.id, output=random.Random(seed).random(), cost_usd=0.0)
+                text = (ctx / "prompt.md").read_text()
+                return Rollout(task.id, output=f"{random.Random(seed).random()}{text}", cost_usd=0.25, tokens=3)
     """)
     assert checked.ok
     assert "the seed is forwarded" in _notes(checked)
-    assert not any(finding.warning for finding in checked.findings)
+    assert _warnings(checked) == []
+    assert checked.calls == CallCount(target=4, scorer=9, cost_usd=1.0, tokens=12)
 
 
 def test_a_random_target_that_never_looks_at_its_seed_is_a_problem(check):
@@ -99,7 +113,7 @@ def test_a_random_target_that_looks_at_its_seed_is_a_warning_not_a_problem(check
                 return Rollout(task.id, output=[seed, os.urandom(8).hex()])
     """)
     assert checked.ok
-    assert "trials cannot be repeated" in "\n".join(f.what for f in checked.findings if f.warning)
+    assert "a trial cannot be repeated exactly" in "\n".join(_warnings(checked))
 
 
 def test_a_scorer_that_is_random_is_a_problem(check):
@@ -135,6 +149,7 @@ def test_every_way_to_use_the_candidate_counts(check, use):
                 return Rollout(task.id, output=1)
     """,
         folder="canď idate",
+        editable=[],
     )
     assert _problems(checked) == []
 
@@ -163,12 +178,15 @@ def test_a_candidate_used_while_it_is_made_live_counts(check):
 def test_a_candidate_that_nobody_opens_is_a_problem(check, tmp_path, use):
     (tmp_path / "candidate-old").mkdir()
     (tmp_path / "candidate-old" / "prompt.md").write_text("")
-    checked = check(f"""
+    checked = check(
+        f"""
         class Adapter(Plain):
             def run_target(self, task, ctx, *, seed):
                 {use}
                 return Rollout(task.id, output=1)
-    """)
+    """,
+        editable=[],
+    )
     [problem] = _problems(checked)
     assert problem.startswith("no file of the candidate was opened")
 
@@ -215,8 +233,6 @@ def test_a_trial_that_cannot_be_measured_is_one_problem_with_its_fix(check, sour
     checked = check(f"class Adapter(Plain):\n    {source}\n", timeout_s=0.5)
     [finding] = checked.findings
     assert not checked.ok
-    import re
-
     assert re.search(words, finding.what, re.DOTALL)
     assert fix in (finding.fix or "")
 
@@ -236,61 +252,175 @@ def test_an_adapter_that_cannot_be_loaded_is_an_error(check):
         check("import nonsense_that_is_not_there\nclass Adapter(Plain): pass")
 
 
-def test_metadata_too_large_to_be_kept_is_no_proof_of_anything(check):
-    checked = check("""
-        class Adapter(Plain):
-            def run_target(self, task, ctx, *, seed):
-                open(ctx / "prompt.md").close()
-                return Rollout(task.id, output=1, metadata={"log": "x" * 3_000_000})
-    """)
-    assert checked.ok
-    assert "cannot be watched" in "\n".join(f.what for f in checked.findings if f.warning)
-
-
-def _reply(
-    output, *, outcome: Outcome | None = None, used=True, rewards=("0.5", "0.5"), reads=True, cost=None
-):
-    seen = {"used": used, "rewards": list(rewards), "reads_seed": reads}
-    payload = json.dumps({"output": output, "metadata": {KEY: seen}})
-    return TrialReply(0, outcome or Scored(0.5), "", (), payload, cost, None, 0.0)
+def test_a_check_is_good_without_problems_whatever_its_warnings():
+    calls = CallCount(3, 3, None, None)
+    assert AdapterCheck((Finding("a"), Finding("b", Level.WARNING, "look")), calls).ok
+    assert not AdapterCheck((Finding("a"), Finding("b", Level.PROBLEM, "mend it")), calls).ok
 
 
 @pytest.mark.parametrize(
-    ("outputs", "reads", "words", "kind"),
+    ("output", "words"),
+    [("seed", "two seeds gave different outputs"), ("os.urandom(8).hex()", "the same seed gave two")],
+)
+def test_a_target_declared_deterministic_is_held_to_it(check, output, words):
+    checked = check(
+        f"""
+        class Adapter(Plain):
+            def run_target(self, task, ctx, *, seed):
+                open(ctx / "prompt.md").close()
+                return Rollout(task.id, output=[seed * 0, {output}])
+    """,
+        deterministic=True,
+    )
+    [problem] = _problems(checked)
+    assert "declared deterministic" in problem
+    assert words in problem
+
+
+def test_two_seeds_with_one_output_and_nothing_declared_is_a_doubt(check):
+    [doubt] = [words for words in _warnings(check("class Adapter(Plain): pass")) if "two seeds" in words]
+    assert "run_target never looks at `seed`" in doubt
+
+
+def test_texts_that_decide_nothing_are_a_doubt_and_not_a_proof(check):
+    checked = check("""
+        class Adapter(Plain):
+            def run_target(self, task, ctx, *, seed):
+                return Rollout(task.id, output=str(len(ctx.name)), trace=(ctx / "prompt.md").exists())
+            def live(self, candidate_dir):
+                (candidate_dir / "prompt.md").read_text()
+                return candidate_dir
+    """)
+    assert any("not proved to reach the agent" in words for words in _warnings(checked))
+    assert "the candidate reaches" not in _notes(checked)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
     [
-        ((1, 1, 1), True, "looks deterministic", "note"),
-        ((1, 1, 2), True, "the seed is forwarded", "note"),
-        ((1, 2, 3), True, "cannot be repeated", "warning"),
-        ((1, 2, 1), True, "cannot be repeated", "warning"),
-        ((1, 2, 3), False, "never looks at `seed`", "problem"),
-        (({"a": 1, "b": 2}, {"b": 2, "a": 1}, 3), True, "the seed is forwarded", "note"),
-        ((None, None, None), True, "looks deterministic", "note"),
+        ("if not text: raise ValueError('empty prompt')", "the trial failed (ValueError: empty prompt)"),
+        ("if not text: raise AgentFailure('no prompt')", "the same seed gave another output"),
+        ("return Rollout(task.id, output='x', metadata={'length': len(text)})", "another metadata.length"),
+        ("return Rollout(task.id, output='x', trace=[text])", "another trace"),
     ],
 )
-def test_what_three_outputs_say_of_the_seed(outputs, reads, words, kind):
-    findings = judge_replies("t", [_reply(output, reads=reads) for output in outputs])
-    [finding] = [f for f in findings if words in f.what]
-    assert kind == ("problem" if finding.fix else "warning" if finding.warning else "note")
+def test_emptied_texts_show_in_the_failure_the_trace_or_the_metadata(check, body, words):
+    checked = check(f"""
+        class Adapter(Plain):
+            def run_target(self, task, ctx, *, seed):
+                text = (ctx / "prompt.md").read_text()
+                {body}
+                return Rollout(task.id, output='x')
+    """)
+    assert words in _notes(checked)
+    assert _problems(checked) == []
 
 
-def test_a_scorer_is_random_when_any_of_the_replies_shows_it():
-    replies = [_reply(1), _reply(1), _reply(1, rewards=("0.5", "0.25"))]
-    [finding] = [f for f in judge_replies("t", replies) if f.fix]
-    assert finding.what == "the scorer gave the same rollout 0.5 and 0.25"
+def test_a_candidate_that_is_refused_when_emptied_costs_no_call(check):
+    checked = check("""
+        class Adapter(Plain):
+            def live(self, candidate_dir):
+                assert (candidate_dir / "prompt.md").read_text(), "an empty prompt"
+                return candidate_dir
+    """)
+    assert "with its texts emptied it is refused" in _notes(checked)
+    assert checked.calls.target == 3
 
 
-def test_the_first_failure_is_all_that_is_judged():
-    replies = [_reply(1), _reply(1, outcome=Unmeasured(Reason.INFRA, "refused"))]
-    [finding] = judge_replies("t", replies)
-    assert "could not be measured (infra): refused" in finding.what
+READ_ELSEWHERE = """
+class Adapter(Plain):
+    def live(self, candidate_dir):
+        # As a server would that was told the folder: not through this process's open().
+        import ctypes
+        libc = ctypes.CDLL(None)
+        file = libc.open(os.fsencode(candidate_dir / "prompt.md"), os.O_RDONLY)
+        text = os.read(file, 1000).decode()
+        os.close(file)
+        return text
+    def run_target(self, task, ctx, *, seed):
+        return Rollout(task.id, output=OUTPUT)
+"""
 
 
-def test_a_cost_that_is_reported_once_is_no_warning():
-    replies = [_reply(1, cost=0.0), _reply(1), _reply(1)]
-    assert not any(f.warning for f in judge_replies("t", replies))
-    assert any(f.warning for f in judge_replies("t", [_reply(1)] * 3))
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("ctx", "with its texts emptied the same seed gave another output"),
+        ("ctx + os.urandom(4).hex() + str(seed)", "a mark put into its texts came back in the rollout"),
+    ],
+)
+def test_a_candidate_that_another_process_reads_is_recognised_by_what_changes(check, output, words):
+    checked = check(READ_ELSEWHERE.replace("OUTPUT", output))
+    assert words in _notes(checked)
+    assert _problems(checked) == []
 
 
-def test_a_check_is_good_without_problems_whatever_its_warnings():
-    assert AdapterCheck((Finding("a"), Finding("b", warning=True))).ok
-    assert not AdapterCheck((Finding("a"), Finding("b", "mend it"))).ok
+def test_a_random_target_that_shows_no_mark_and_opens_nothing_is_a_problem(check):
+    checked = check(READ_ELSEWHERE.replace("OUTPUT", "os.urandom(4).hex() + str(seed)"))
+    [problem] = _problems(checked)
+    assert "a mark put into its texts came back nowhere" in problem
+
+
+def test_the_candidate_itself_is_never_altered(check, tmp_path):
+    check("class Adapter(Plain): pass")
+    assert (tmp_path / "candidate" / "prompt.md").read_text() == "hello"
+
+
+def test_only_files_that_a_proposal_may_touch_are_emptied(check, tmp_path):
+    (tmp_path / "candidate").mkdir()
+    (tmp_path / "candidate" / "fixed.md").write_text("fixed")
+    source = """
+        class Adapter(Plain):
+            def run_target(self, task, ctx, *, seed):
+                (ctx / "prompt.md").read_text()
+                return Rollout(task.id, output=(ctx / "fixed.md").read_text())
+    """
+    assert "the candidate reaches" in _notes(check(source))
+    assert "not proved to reach the agent" in _notes(check(source, editable=["prompt.md"]))
+    assert "is not proved" in _notes(check(source, editable=[]))
+
+
+def test_an_empty_answer_that_cannot_be_scored_is_a_doubt(check):
+    checked = check("""
+        class Adapter(Plain):
+            def score(self, task, rollout):
+                return Score(task.id, reward=1.0 if rollout.output[0] == "h" else 0.0)
+    """)
+    [words] = [words for words in _warnings(checked) if "empty answer" in words]
+    assert "IndexError" in words
+
+
+def test_a_target_told_in_feedback_and_shown_in_the_trace_is_two_doubts(check):
+    checked = check(
+        """
+        class Adapter(Plain):
+            def tasks(self, split):
+                return [Task(id="t", input=1, target="Bordeaux")]
+            def run_target(self, task, ctx, *, seed):
+                text = (ctx / "prompt.md").read_text()
+                return Rollout(task.id, output=text, trace=[f"the answer is {task.target}"])
+            def score(self, task, rollout):
+                right = rollout.output == task.target
+                return Score(task.id, float(right), "" if right else f"expected {task.target.upper()}")
+    """,
+        task=BORDEAUX,
+    )
+    doubts = [words for words in _warnings(checked) if "bordeaux" in words]
+    assert [words.split(" holds")[0].split(" tells")[0] for words in doubts] == [
+        "the feedback on a wrong answer",
+        "the trace",
+    ]
+    assert "the task's target, given as the answer, scores 1" in _notes(checked)
+
+
+def test_a_scorer_that_rewards_anything_is_a_doubt(check):
+    checked = check("""
+        class Adapter(Plain):
+            def score(self, task, rollout):
+                return Score(task.id, reward=1.0)
+    """)
+    assert [words for words in _warnings(checked) if "scores 1" in words] == [
+        "an empty answer scores 1",
+        "a meaningless answer scores 1",
+    ]
+    assert "every reward was 1" in _notes(checked)

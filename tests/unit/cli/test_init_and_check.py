@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 GOOD = """
@@ -108,3 +110,32 @@ def test_a_mistyped_key_is_refused_with_the_nearest_named(capevolve, make_projec
     said = capevolve("check", project.root)
     assert said.code == 2
     assert "num_trials" in said.err
+
+
+def test_as_json_a_check_is_one_object_with_its_findings_and_calls(capevolve, make_project):
+    said = capevolve("check", make_project(GOOD).root, "--json")
+    found = json.loads(said.out)
+    assert (said.code, found["ok"], found["schema_version"]) == (0, True, 1)
+    assert found["calls"] == {"target": 4, "scorer": 9, "cost_usd": None, "tokens": None}
+    assert {"what", "level", "fix"} == found["findings"][0].keys()
+    bad = make_project(GOOD.replace("reward=0.5", "reward=2.0")).root
+    said = capevolve("check", bad, "--json")
+    found = json.loads(said.out)
+    assert (said.code, found["ok"]) == (2, False)
+    assert [f["level"] for f in found["findings"]].count("problem") == 1
+
+
+def test_what_was_called_is_said(capevolve, make_project):
+    said = capevolve("check", make_project(GOOD).root)
+    assert "4 calls of the target (cost not reported), 9 of the scorer" in said.out
+
+
+def test_several_trials_of_a_deterministic_target_are_a_waste(capevolve, make_project):
+    same = GOOD.replace(" + str(seed)", "")
+    options = {"num_trials": 3, "deterministic": True, "timeout_s": 20}
+    said = capevolve("check", make_project(same, {"evaluation": options}).root)
+    assert said.code == 0
+    assert "the second says nothing that the first did not" in said.out
+    said = capevolve("check", make_project(GOOD, {"evaluation": options}).root)
+    assert said.code == 2
+    assert "declared deterministic, but two seeds gave different outputs" in said.out

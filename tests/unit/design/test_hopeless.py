@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from capevolve.design import find_hopeless, refuse_hopeless_gate
-from capevolve.design.cautions import ONE_TRIAL
+from capevolve.design.cautions import ONE_TRIAL, WASTED_TRIALS
 from capevolve.errors import UserError
 from capevolve.gate import GateSettings, judge
 from capevolve.model import Decision
@@ -125,6 +125,14 @@ def test_one_trial_is_said_once(draw):
         cautions = draw(gate, evaluation={"num_trials": 1}).cautions
         assert cautions.count(ONE_TRIAL) == 1
         assert ONE_TRIAL not in draw(gate).cautions
+
+
+@pytest.mark.parametrize(("trials", "seal"), [(1, None), (3, None), (1, 3)])
+def test_a_declared_deterministic_target_needs_one_trial_and_no_more(draw, trials, seal):
+    parts = {"evaluation": {"num_trials": trials, "deterministic": True}, "seal": {"num_trials": seal}}
+    cautions = draw("paired", **parts).cautions
+    assert ONE_TRIAL not in cautions
+    assert (WASTED_TRIALS in cautions) == (max(trials, seal or 0) > 1)
 
 
 def test_a_bar_above_what_is_left_to_gain_is_a_caution(draw):
