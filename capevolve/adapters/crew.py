@@ -70,6 +70,7 @@ class Crew:
         self._pending: deque[Flight] = deque()
         self._suspects: deque[Flight] = deque()
         self._seats: list[Seat] = []
+        self._limit: int | None = None
         self._closing = False
         self._jobs: set[asyncio.Task[None]] = set()
 
@@ -176,15 +177,23 @@ class Crew:
                 )
             )
 
+    def throttle(self, limit: int | None) -> None:
+        """Lets the hosts have at most so many flights, and calls back what waits in them; None: the slots."""
+        self._limit = limit
+        if limit is not None:
+            for seat in self._seats:
+                seat.recall()
+        self.fill()
+
     def fill(self) -> None:
         """Deals requests to hosts, and starts hosts where there is work for them."""
-        if self.fatal is not None or self._closing:
+        if self.fatal is not None or self._closing or self._limit == 0:
             return
         if self._suspects:
             self._serve_suspects()
         if self._pending:
             self._deal(0)
-        if self._pending and self._pace.ahead:
+        if self._pending and self._pace.ahead and self._limit is None:
             self._deal(self._pace.ahead)
         if self._pending:
             self._hire()
@@ -194,7 +203,10 @@ class Crew:
         regular = [seat for seat in self._seats if not seat.alone]
         if any(seat.draining for seat in regular):
             ahead = 0
-        budget = self._setting.slots * (1 + ahead) - sum(len(seat.flights) for seat in self._seats)
+        most = self._setting.slots * (1 + ahead)
+        if self._limit is not None:
+            most = min(most, self._limit)
+        budget = most - sum(len(seat.flights) for seat in self._seats)
         able = [seat for seat in regular if seat.ready and not seat.draining and not (ahead and seat.quiet())]
         while able and self._pending and budget > 0:
             share = -(-min(len(self._pending), budget) // len(able))

@@ -43,6 +43,7 @@ class HostPool:
         prefetch: Let requests wait in a host when trials are short, so that it never idles.
         start_timeout_s: The limit of a host's start: loading the adapter, `tasks`, `live`.
         expected: Trials that will come: hosts for them start at once.
+        heed: After a rate-limit answer nothing begins until `throttle` is called.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class HostPool:
         prefetch: bool = True,
         start_timeout_s: float = 300.0,
         expected: int = 0,
+        heed: bool = False,
     ) -> None:
         if slots < 1 or (trials_per_host is not None and trials_per_host < 1):
             raise ValueError("slots and trials_per_host are at least 1")
@@ -74,6 +76,7 @@ class HostPool:
         )
         self._slots = slots
         self._expected = expected
+        self._heed = heed
         self._pace = Pace(enabled=prefetch)
         self._crew = Crew(setting, self._pace, self._take)
         self._in_flight: set[int] = set()
@@ -113,6 +116,13 @@ class HostPool:
         self._in_flight |= keys
         self._crew.add([Flight(request) for request in requests])
 
+    def throttle(self, limit: int | None) -> None:
+        """Lets at most so many trials be with the hosts, 0 to begin nothing; None leaves it to the slots.
+
+        What waits in the hosts is called back, and waits here.
+        """
+        self._crew.throttle(limit)
+
     async def replies(self) -> list[TrialReply]:
         """Waits for at least one reply and returns all there are; [] at once when nothing is in flight.
 
@@ -151,3 +161,5 @@ class HostPool:
     def _take(self, reply: TrialReply) -> None:
         self._in_flight.discard(reply.key)
         self._done.append(reply)
+        if reply.refusal is not None and self._heed and reply.rate_limited:
+            self._crew.throttle(0)  # at once: the next trial must not begin before this reply is read

@@ -17,7 +17,8 @@ from typing import Any
 import capevolve
 from capevolve.adapters.late import load_late
 from capevolve.adapters.payload import clean_words, render_payload
-from capevolve.adapters.records import Metric, TrialReply, TrialRequest
+from capevolve.adapters.records import Metric, Refusal, TrialReply, TrialRequest
+from capevolve.adapters.refusals import find_refusal, read_refusal
 from capevolve.model import Outcome, Reason, Scored, Unmeasured
 
 Await = Callable[[Awaitable[Any]], Awaitable[Any]]
@@ -29,10 +30,11 @@ _MAX_FRAMES = 20
 
 
 class TrialError(Exception):
-    """A trial that is over without a reward; carries the outcome."""
+    """A trial that is over without a reward; carries the outcome, and what a provider said of it."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
+    def __init__(self, reason: Reason, detail: str, refusal: Refusal | None = None) -> None:
         super().__init__(detail)
+        self.refusal = refusal
         self.outcome = Unmeasured(reason, clean_words(detail))
 
 
@@ -71,13 +73,13 @@ class TrialRunner:
         outcome: Outcome
         feedback = ""
         metrics: tuple[Metric, ...] = ()
-        trace = None
+        trace = refusal = None
         try:
             rollout = await self._run_target(request, task)
             check_rollout(rollout, request.task_id)
             outcome, feedback, metrics = await self._run_score(request, task, rollout)
         except TrialError as fault:
-            outcome = fault.outcome
+            outcome, refusal = fault.outcome, fault.refusal
             trace = tail_of_traceback(fault.__cause__) if fault.__cause__ else None
         except BaseException as error:  # noqa: BLE001  (a trial must not take its host along)
             trace = tail_of_traceback(error)
@@ -85,9 +87,11 @@ class TrialRunner:
                 outcome, feedback = Scored(0.0), clean_words(error)
             else:
                 outcome = Unmeasured(Reason.INFRA, describe_error(error, "run_target"))
+                refusal = read_refusal(error)
         duration = time.monotonic() - begun
         if duration > self._timeout_s:
             outcome, feedback, metrics = time_out(self._timeout_s, duration), "", ()
+            refusal = None
         return TrialReply(
             key=request.key,
             outcome=outcome,
@@ -97,6 +101,7 @@ class TrialRunner:
             cost_usd=_read_cost(_field(rollout, "cost_usd")),
             tokens=_read_tokens(_field(rollout, "tokens")),
             duration_s=duration,
+            refusal=refusal,
         )
 
     async def _run_target(self, request: TrialRequest, task: Any) -> Any:
@@ -147,7 +152,7 @@ def check_rollout(rollout: Any, task_id: str) -> None:
         raise TrialError(Reason.INFRA, f"run_target returned {type(rollout).__name__}, not a Rollout")
     error = getattr(rollout, "error", None)
     if error is not None and error != "":
-        raise TrialError(Reason.INFRA, clean_words(error))
+        raise TrialError(Reason.INFRA, clean_words(error), find_refusal(rollout))
     if rollout.task_id != task_id:
         raise TrialError(Reason.INFRA, f"rollout.task_id is {rollout.task_id!r}, not {task_id!r}")
 

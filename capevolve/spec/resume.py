@@ -23,6 +23,11 @@ CHANGEABLE = (
     "evaluation.retry_wait_s",
     "evaluation.trials_per_host",
     "evaluation.max_interruptions",
+    "evaluation.requests_per_minute",
+    "evaluation.tokens_per_minute",
+    "evaluation.prefect_limit",
+    "evaluation.adaptive",
+    "evaluation.rate_limit_retries",
     "seal.max_test_looks",
     "seal.interrupted",
 )
