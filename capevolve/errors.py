@@ -128,8 +128,8 @@ class RateLimitedError(OutsideError):
         self.retry_after_s = retry_after_s
 
     def __reduce__(self) -> tuple[object, ...]:
-        keys = {"retry_after_s": self.retry_after_s, "where": self.where, "fix": self.fix}
-        return (partial(type(self), **keys), (self.what,))
+        again = partial(type(self), retry_after_s=self.retry_after_s, where=self.where, fix=self.fix)
+        return (again, (self.what,))
 
 
 class BudgetExhaustedError(CapevolveError):

@@ -116,6 +116,10 @@ class HostPool:
         self._in_flight |= keys
         self._crew.add([Flight(request) for request in requests])
 
+    def busy(self) -> bool:
+        """True while a trial runs; False when all that was submitted waits."""
+        return self._crew.busy()
+
     def throttle(self, limit: int | None) -> None:
         """Lets at most so many trials be with the hosts, 0 to begin nothing; None leaves it to the slots.
 

@@ -5,7 +5,6 @@ Clients name it alike: a status code on the error or on its response, a Retry-Af
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,9 @@ UNAVAILABLE = frozenset({503, 529})
 
 PERMANENT = frozenset({400, 401, 403, 404, 422})
 """What the same call would be answered with again."""
+
+MAX_WAIT_S = 366 * 86_400.0
+"""A longer wait is a mistake, and counts as none given."""
 
 _NAMES = frozenset({"RateLimitError", "RateLimitedError"})
 _NO_QUOTA = "insufficient_quota"
@@ -91,9 +93,9 @@ def _status(error: BaseException) -> int | None:
 
 
 def _read_wait(error: BaseException, now: float) -> float | None:
-    said = getattr(error, "retry_after_s", None)
-    if isinstance(said, int | float) and not isinstance(said, bool):
-        return check_wait(float(said))
+    said = check_wait(getattr(error, "retry_after_s", None))
+    if said is not None:
+        return said
     exact = parse_retry_after(_find_header(error, "retry-after-ms"), now)
     if exact is not None:
         return exact / 1000.0
@@ -137,6 +139,8 @@ def parse_retry_after(text: str | None, now: float) -> float | None:
     return check_wait(max(0.0, date.timestamp() - now))
 
 
-def check_wait(seconds: float) -> float | None:
+def check_wait(seconds: Any) -> float | None:
     """Returns a wait that is a number of seconds >= 0, else None."""
-    return seconds if math.isfinite(seconds) and seconds >= 0.0 else None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    return float(seconds) if 0.0 <= seconds < MAX_WAIT_S else None

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from capevolve.evaluate.congestion import Change, Congestion
 from capevolve.evaluate.rates import Rates
-
-Admit = Callable[[int], Awaitable[None]]
-"""Waits until so many calls may begin, for whoever shares the deployment's limit."""
+from capevolve.runs import Admit
 
 MAX_CHANGES = 200
 """Changes of the limit that an evaluation records one by one; the others it counts."""

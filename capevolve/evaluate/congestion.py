@@ -27,7 +27,7 @@ class Change:
         was, now: The limit before and after; equal where it could not fall further.
         hold_s: Seconds in which nothing begins.
         retry_after_s: What the answer asked for; None where it did not say.
-        times: Congestion events in it: 1 or, of a step of the recovery, 0. Changes that were joined hold more.
+        times: Congestion events in it: 1 or, of a step of the recovery, 0; more where changes were joined.
         lowest: The lowest limit in it.
     """
 
@@ -110,7 +110,7 @@ class Congestion:
         return Change(now, self.limit, self.limit, asked_s, asked_s, 0, self.limit)
 
     def succeed(self, now: float, started_at: float) -> Change | None:
-        """Takes a measured trial that began at `started_at`; returns the step that it completed, if it did."""
+        """Takes a measured trial that began at `started_at`; returns the step up that it completed."""
         if started_at <= self.held_until:
             return None  # it began before the provider complained
         self._in_a_row = 0

@@ -16,6 +16,7 @@ from capevolve.errors import BudgetExhaustedError, UserError
 from capevolve.evaluate.execute import Arm, Execution, Executor
 from capevolve.evaluate.inputs import check_adapter, write_copy
 from capevolve.evaluate.measurement import read_measurement
+from capevolve.evaluate.opening import open_admission
 from capevolve.evaluate.plan import TrialPlan, plan_trials
 from capevolve.evaluate.progress import Progress, ignore_progress
 from capevolve.evaluate.ticket import Ticket, check_ticket
@@ -256,7 +257,8 @@ async def _execute(
     settings = run.spec.evaluation
     works = opened.works
     test = any(work.request.split == "test" for work in works)
-    prefetch = not test and len(works) == 1
+    admission = open_admission(run)
+    prefetch = not test and len(works) == 1 and admission.prefetch
     scratch = run.folder / "work"
     async with AsyncExitStack() as stack:
         arms = []
@@ -275,6 +277,7 @@ async def _execute(
                 trials_per_host=settings.trials_per_host,
                 prefetch=prefetch,
                 expected=len(work.plan.todo),
+                heed=True,
             )
             await stack.enter_async_context(pool)
             check_adapter(opened.record, await pool.facts())
@@ -283,10 +286,17 @@ async def _execute(
         executor = Executor(
             ledger=run.ledger,
             arms=arms,
-            settings=Execution(settings.concurrency, prefetch, settings.retries, settings.retry_wait_s),
+            settings=Execution(
+                settings.concurrency,
+                prefetch,
+                settings.retries,
+                settings.retry_wait_s,
+                settings.rate_limit_retries,
+            ),
             allowance=allowance,
             clock=run.clock,
             on_progress=on_progress,
             progress=progress,
+            admission=admission,
         )
         await executor.run()

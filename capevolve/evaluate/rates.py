@@ -41,7 +41,7 @@ class Bucket:
         self._level = min(self.capacity, self.level(now) - amount)
 
     def wait_s(self, now: float, amount: float) -> float:
-        """Returns the seconds until it holds the amount, or is full where it cannot hold so much; 0 is now."""
+        """Returns the seconds until it holds the amount, or is full if that is less; 0 is now."""
         lacking = min(amount, self.capacity) - self.level(now)
         return 0.0 if lacking <= _ROUNDING * self.capacity else lacking / self._per_s
 

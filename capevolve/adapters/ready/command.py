@@ -178,6 +178,5 @@ def read_usage(path: Path) -> Usage:
         return Usage(fault="is not JSON")
     if not isinstance(value, dict):
         return Usage(fault="is not a JSON object")
-    wait = value.get("retry_after_s")
-    said = type(wait) in (int, float)
-    return Usage(value.get("cost_usd"), value.get("tokens"), None, check_wait(wait) if said else None)
+    wait = check_wait(value.get("retry_after_s"))
+    return Usage(value.get("cost_usd"), value.get("tokens"), retry_after_s=wait)

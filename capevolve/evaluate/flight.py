@@ -1,0 +1,72 @@
+"""A claimed trial on its way: what its calls have cost so far, and what is recorded of it in the end."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TypeVar
+
+from capevolve.adapters.records import TrialReply
+from capevolve.canonical import canonical_json
+from capevolve.ledger.trials import Claim, TrialResult
+from capevolve.model import Outcome, Unmeasured
+
+MAX_TOKENS = 2**63 - 1
+"""A larger count is a mistake that no database holds; it is treated as not reported."""
+
+_Number = TypeVar("_Number", int, float)
+
+
+@dataclass(slots=True)
+class Flight:
+    """A claimed trial on its way.
+
+    Attributes:
+        arm: The number of its arm.
+        tries: Calls of this session so far; `refused` of them were rate limited.
+        reserved: What admission took for the last call.
+        cost_usd, tokens: What the calls reported, in sum; None when none did.
+    """
+
+    arm: int
+    claim: Claim
+    tries: int = 1
+    refused: int = 0
+    reserved: float = 0.0
+    cost_usd: float | None = None
+    tokens: int | None = None
+
+    def charge(self, reply: TrialReply) -> None:
+        """Adds what a reply says of its cost."""
+        self.tries += reply.starts - 1
+        self.cost_usd = _add(self.cost_usd, reply.cost_usd)
+        self.tokens = _add(self.tokens, reply.tokens)
+
+    def conclude(self, reply: TrialReply) -> TrialResult:
+        """Returns the trial's result after its last reply."""
+        return TrialResult(
+            task_id=self.claim.task_id,
+            trial=self.claim.trial,
+            outcome=self._name(reply.outcome),
+            extra_calls=self.tries - 1,
+            duration_s=reply.duration_s,
+            cost_usd=self.cost_usd,
+            tokens=None if (self.tokens or 0) > MAX_TOKENS else self.tokens,
+            feedback=reply.feedback,
+            metrics=_metrics(reply),
+            payload=reply.payload,
+        )
+
+    def _name(self, outcome: Outcome) -> Outcome:
+        if not self.refused or not isinstance(outcome, Unmeasured):
+            return outcome
+        return Unmeasured(outcome.reason, f"{outcome.detail} (calls that were rate limited: {self.refused})")
+
+
+def _add(total: _Number | None, part: _Number | None) -> _Number | None:
+    if total is None or part is None:
+        return part if total is None else total
+    return total + part
+
+
+def _metrics(reply: TrialReply) -> str:
+    return canonical_json([asdict(metric) for metric in reply.metrics]) if reply.metrics else "[]"
