@@ -75,6 +75,15 @@ def read_course(connection: Connection, run_id: str) -> Course | None:
     )
 
 
+def describe_course(course: Course) -> str:
+    """Returns the course in a sentence."""
+    times = "once" if course.times == 1 else f"{course.times} times"
+    fell = course.lowest < course.top
+    words = f"concurrency fell to {course.lowest} of {course.top}" if fell else "concurrency was not changed"
+    wait = "" if course.longest_s is None else f"; the longest wait asked for was {course.longest_s:.3g} s"
+    return f"The target was rate limited {times}: {words}{wait}."
+
+
 def read_start(connection: Connection, run_id: str, now: float) -> Start:
     """Returns where the run's log left the limit: a killed driver's wait is waited out by the next."""
     events = read_events(connection, run_id, EVENT)
