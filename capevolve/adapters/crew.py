@@ -178,12 +178,22 @@ class Crew:
             )
 
     def throttle(self, limit: int | None) -> None:
-        """Lets the hosts have at most so many flights, and calls back what waits in them; None: the slots."""
+        """See `HostPool.throttle`."""
         self._limit = limit
         if limit is not None:
             for seat in self._seats:
                 seat.recall()
         self.fill()
+
+    def ready(self, wanted: int) -> int:
+        """See `HostPool.ready`."""
+        if self.fatal is not None:
+            return wanted  # whoever submits one is told why it cannot run
+        seats = [seat for seat in self._seats if seat.ready and not seat.draining and not seat.alone]
+        places = sum(max(0, seat.width - len(seat.flights)) for seat in seats) - len(self._pending)
+        if places < wanted:
+            self._hire(wanted)
+        return max(0, min(places, wanted))
 
     def fill(self) -> None:
         """Deals requests to hosts, and starts hosts where there is work for them."""
@@ -203,9 +213,8 @@ class Crew:
         regular = [seat for seat in self._seats if not seat.alone]
         if any(seat.draining for seat in regular):
             ahead = 0
-        most = self._setting.slots * (1 + ahead)
-        if self._limit is not None:
-            most = min(most, self._limit)
+        slots = self._setting.slots * (1 + ahead)
+        most = slots if self._limit is None else min(slots, self._limit)
         budget = most - sum(len(seat.flights) for seat in self._seats)
         able = [seat for seat in regular if seat.ready and not seat.draining and not (ahead and seat.quiet())]
         while able and self._pending and budget > 0:
@@ -221,9 +230,10 @@ class Crew:
                     still_able.append(seat)
             able = still_able
 
-    def _hire(self) -> None:
+    def _hire(self, more: int = 0) -> None:
         seats = [seat for seat in self._seats if not seat.alone and not seat.draining]
-        wanted = min(self._setting.slots, len(self._pending) + sum(len(seat.flights) for seat in seats))
+        given = sum(len(seat.flights) for seat in seats)
+        wanted = min(self._setting.slots, len(self._pending) + given + more)
         width = sum(seat.width for seat in seats)
         taken = {seat.index for seat in seats}
         for index in range(self._host_count()):

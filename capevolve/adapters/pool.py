@@ -116,9 +116,16 @@ class HostPool:
         self._in_flight |= keys
         self._crew.add([Flight(request) for request in requests])
 
+    def ready(self, wanted: int) -> int:
+        """Returns how many of the wanted requests would begin at once: hosts take a while to start.
+
+        It starts hosts for the others.
+        """
+        return self._crew.ready(wanted)
+
     def busy(self) -> bool:
-        """True while a trial runs; False when all that was submitted waits."""
-        return self._crew.busy()
+        """True while a trial runs or its reply is not read; False when all that was submitted waits."""
+        return self._crew.busy() or bool(self._done)
 
     def throttle(self, limit: int | None) -> None:
         """Lets at most so many trials be with the hosts, 0 to begin nothing; None leaves it to the slots.

@@ -13,7 +13,8 @@ from capevolve.adapters.pool import HostPool
 from capevolve.budget import Allowance, Remaining
 from capevolve.candidates import load_candidate
 from capevolve.errors import BudgetExhaustedError, UserError
-from capevolve.evaluate.execute import Arm, Execution, Executor
+from capevolve.evaluate.execute import Executor
+from capevolve.evaluate.flight import Arm, Execution
 from capevolve.evaluate.inputs import check_adapter, write_copy
 from capevolve.evaluate.measurement import read_measurement
 from capevolve.evaluate.opening import open_admission

@@ -10,63 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from capevolve.adapters.pool import HostPool
 from capevolve.adapters.records import TrialReply, TrialRequest
 from capevolve.budget import Allowance
 from capevolve.evaluate.admission import Admission
 from capevolve.evaluate.backoff import wait_before_retry as _retry_wait
 from capevolve.evaluate.course import record_changes
-from capevolve.evaluate.flight import Flight
+from capevolve.evaluate.flight import Arm, Execution, Flight
 from capevolve.evaluate.progress import Progress
 from capevolve.failpoints import failpoint
-from capevolve.ledger.evaluations import Fence, check_fence
+from capevolve.ledger.evaluations import check_fence
 from capevolve.ledger.store import Ledger
-from capevolve.ledger.trials import Claim, TrialResult, claim_trials, record_results
+from capevolve.ledger.trials import TrialResult, claim_trials, record_results
 from capevolve.model import Reason, Scored, Unmeasured
 
 RETRIED = frozenset({Reason.INFRA, Reason.CRASH})
 """Failures that a second call may mend. A timeout is not one: it would cost the limit again."""
 
+STARTING_S = 0.05
+"""How often hosts that start are looked at while calls are rationed, in seconds."""
+
 _UNKNOWN = -1
-
-
-@dataclass(slots=True)
-class Arm:
-    """One evaluation in the queue, with the hosts that hold its candidate; `asked` trials are with them.
-
-    `check_copy` raises when results may not be recorded, because the candidate was edited.
-    """
-
-    fence: Fence
-    pool: HostPool
-    digests: dict[str, str]
-    todo: deque[Claim]
-    check_copy: Callable[[], None]
-    asked: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """How an execution behaves.
-
-    Attributes:
-        concurrency: Trials in flight at once, over all arms.
-        prefetch: Whether hosts may hold a few claimed trials ahead when trials are short.
-        retries: Further calls after an infrastructure failure.
-        retry_wait_s: First wait before a retry; it doubles, with jitter.
-        rate_limit_retries: Further calls after rate-limit answers, counted apart.
-    """
-
-    concurrency: int
-    prefetch: bool
-    retries: int
-    retry_wait_s: float
-    rate_limit_retries: int = 20
 
 
 @dataclass(slots=True)
@@ -98,7 +65,7 @@ class Executor:
                 await self._commit(claims)
                 self._submit(claims)
                 self._steer()
-                if self._is_over():
+                if self._is_over(waits):
                     break
                 await self._wait(waits)
             await self.admission.close()
@@ -112,20 +79,18 @@ class Executor:
                 wait.cancel()
             await asyncio.gather(*waits.values(), return_exceptions=True)
 
-    def _is_over(self) -> bool:
-        """True when nothing is under way and nothing will be; what was left waiting stays claimed."""
+    def _is_over(self, waits: dict[int, asyncio.Future[list[TrialReply]]]) -> bool:
+        """True when nothing is under way and nothing will be; what is left waiting stays claimed."""
         if self._flights:
-            held = self._paced and self.admission.limit(self.clock()) == 0
-            if not (held and self.allowance.is_late()) or any(arm.pool.busy() for arm in self.arms):
-                return False
-            self.allowance.check()
-            return True
+            late = self._paced and self.allowance.is_late() and self.admission.limit(self.clock()) == 0
+            running = any(arm.pool.busy() for arm in self.arms) or any(w.done() for w in waits.values())
+            return late and not running and not self.allowance.check()
         return not (self._paced and any(arm.todo for arm in self.arms) and self.allowance.check())
 
     def _take_claims(self) -> list[Flight]:
         """The next trials for the free places, from the arm that has the most left: arms take turns."""
         taken: list[Flight] = []
-        free = [arm.pool.free() for arm in self.arms]
+        free = [self._places(arm) for arm in self.arms]
         for _ in range(self._room()):
             ready = [index for index, arm in enumerate(self.arms) if arm.todo and free[index] > 0]
             if not ready or not self.allowance.reserve():
@@ -144,6 +109,10 @@ class Executor:
         if len(self.arms) == 1 and self.settings.prefetch:
             return self.arms[0].pool.free()
         return self.settings.concurrency - len(self._flights)
+
+    def _places(self, arm: Arm) -> int:
+        """How many trials of an arm may be submitted; rationed ones only where they begin at once."""
+        return arm.pool.free() if self.admission.prefetch else arm.pool.ready(self.settings.concurrency)
 
     def _calling(self) -> int:
         return len(self._flights) - len(self._retries)
@@ -226,10 +195,13 @@ class Executor:
         due = self._retries[0][0] - now if self._retries else None
         if not self._paced:
             return None if due is None else max(0.0, due)
+        waits = [due, self.admission.wait_s(now)]
         waiting = self._wanted() > 0 or (due is not None and due <= 0.0)
         if waiting and self.admission.count(now, self._calling(), 1):
-            return 0.0
-        return min((wait for wait in (due, self.admission.wait_s(now)) if wait and wait > 0.0), default=None)
+            if any(self._places(arm) for arm in self.arms):
+                return 0.0
+            waits.append(STARTING_S)
+        return min((wait for wait in waits if wait is not None and wait > 0.0), default=None)
 
     def _steer(self) -> None:
         """Tells the hosts how many calls they may have under way."""
@@ -291,6 +263,8 @@ class Executor:
         if self._paced and due:
             due = self.admission.count(self.clock(), self._calling(), due)
         for _ in range(due):
+            if self._paced and not self._places(self.arms[self._flights[self._retries[0][1]].arm]):
+                return
             _, key = heapq.heappop(self._retries)
             flight = self._flights.pop(key)
             if self._paced:

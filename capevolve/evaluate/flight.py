@@ -1,12 +1,16 @@
-"""A claimed trial on its way: what its calls have cost so far, and what is recorded of it in the end."""
+"""What an executor holds: the arms, how it behaves, and each claimed trial on its way to its result."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TypeVar
 
+from capevolve.adapters.pool import HostPool
 from capevolve.adapters.records import TrialReply
 from capevolve.canonical import canonical_json
+from capevolve.ledger.evaluations import Fence
 from capevolve.ledger.trials import Claim, TrialResult
 from capevolve.model import Outcome, Unmeasured
 
@@ -14,6 +18,40 @@ MAX_TOKENS = 2**63 - 1
 """A larger count is a mistake that no database holds; it is treated as not reported."""
 
 _Number = TypeVar("_Number", int, float)
+
+
+@dataclass(slots=True)
+class Arm:
+    """One evaluation in the queue, with the hosts that hold its candidate; `asked` trials are with them.
+
+    `check_copy` raises when results may not be recorded, because the candidate was edited.
+    """
+
+    fence: Fence
+    pool: HostPool
+    digests: dict[str, str]
+    todo: deque[Claim]
+    check_copy: Callable[[], None]
+    asked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How an execution behaves.
+
+    Attributes:
+        concurrency: Trials in flight at once, over all arms.
+        prefetch: Whether hosts may hold a few claimed trials ahead when trials are short.
+        retries: Further calls after an infrastructure failure.
+        retry_wait_s: First wait before a retry; it doubles, with jitter.
+        rate_limit_retries: Further calls after rate-limit answers, counted apart.
+    """
+
+    concurrency: int
+    prefetch: bool
+    retries: int
+    retry_wait_s: float
+    rate_limit_retries: int = 20
 
 
 @dataclass(slots=True)

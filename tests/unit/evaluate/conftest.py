@@ -16,7 +16,8 @@ from capevolve.candidates import read_tree, store_candidate
 from capevolve.evaluate import EvaluationRequest, evaluate
 from capevolve.evaluate.admission import Admission
 from capevolve.evaluate.congestion import Congestion
-from capevolve.evaluate.execute import Arm, Execution, Executor
+from capevolve.evaluate.execute import Executor
+from capevolve.evaluate.flight import Arm, Execution
 from capevolve.evaluate.progress import Progress
 from capevolve.ledger import schema
 from capevolve.ledger.evaluations import EvaluationKey, Fence, find_evaluation, open_evaluation
@@ -55,6 +56,9 @@ class FakePool:
 
     def throttle(self, limit: int | None) -> None:
         self.limits.append(limit)
+
+    def ready(self, wanted: int) -> int:
+        return min(wanted, self.free())
 
     def busy(self) -> bool:
         return bool(self.waiting)
