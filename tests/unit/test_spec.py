@@ -93,6 +93,11 @@ class TestDefaults:
                 "base_seed": None,
                 "trials_per_host": None,
                 "max_interruptions": 5,
+                "requests_per_minute": None,
+                "tokens_per_minute": None,
+                "prefect_limit": None,
+                "adaptive": True,
+                "rate_limit_retries": 20,
             },
             "gate": {
                 "mode": "paired",

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from capevolve.evaluate.congestion import Change
+from capevolve.evaluate.course import record_changes
 from capevolve.model import Reason
 
 
@@ -110,3 +112,19 @@ def test_banners_come_first(tell):
     kinds = [disclosure.banner for disclosure in story.facts().disclosures]
     assert kinds[0] is True
     assert kinds == sorted(kinds, reverse=True)
+
+
+def test_rate_limits_and_how_far_the_concurrency_fell_are_told(tell):
+    story = tell()
+    story.measure_seed()
+    assert "rate_limited" not in texts(story)
+    changes = [
+        Change(5.0, 16, 8, 20.0, 20.0, 1, 8),
+        Change(60.0, 8, 4, 1.0, None, 2, 4),
+        Change(90.0, 4, 5, 0.0, None, 0, 4),
+    ]
+    with story.ledger.write() as connection:
+        record_changes(connection, story.run_id, 1, 16, changes)
+    assert texts(story)["rate_limited"] == (
+        "The target was rate limited 3 times: concurrency fell to 4 of 16; the longest wait asked for was 20 s."
+    )
