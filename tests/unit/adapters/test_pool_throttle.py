@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from capevolve.adapters.records import Refusal
+from capevolve.adapters.records import Refusal, TrialRequest
 from capevolve.model import Scored
 
 LIMITED = """
@@ -60,6 +60,28 @@ def test_after_a_rate_limit_answer_nothing_begins_until_it_is_allowed(project):
 
 def test_the_same_on_an_event_loop(project):
     check_held(project, LIMITED.replace("def run_target", "async def run_target"))
+
+
+def test_what_waits_in_the_other_hosts_is_called_back(project):
+    source = LIMITED.replace("return Rollout", "time.sleep(0.01); return Rollout")
+    head = project.head.replace("range(12)", "range(60)")
+    requests = [TrialRequest(n, f"t{n}", project.digest_of(n), 0, n) for n in range(4, 60)]
+
+    async def go():
+        async with project.pool(project.adapter(source, head=head), heed=True, slots=2) as pool:
+            pool.submit(requests[:16])
+            await read_until(pool, 16)  # both hosts run, and are known to be quick
+            pool.submit([TrialRequest(3, "t3", project.digest_of(3), 0, 3), *requests[16:]])
+            replies = {}
+            while 3 not in replies:
+                replies |= {reply.key: reply for reply in await pool.replies()}
+            calls = len(read_calls(project))
+            await asyncio.sleep(0.3)
+            assert len(read_calls(project)) <= calls + 3, "one under way, and what began before it heard"
+            pool.throttle(None)
+            await read_until(pool, 41 - len(replies))
+
+    asyncio.run(go())
 
 
 def test_a_pool_that_does_not_heed_goes_on_by_itself(project):

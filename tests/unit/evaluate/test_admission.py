@@ -119,6 +119,37 @@ def test_the_hosts_are_told_the_limit_until_it_has_recovered(bench, answer, infr
     ]  # fmt: skip
 
 
+def test_a_burst_that_was_refused_comes_back_within_the_lower_limit(bench, answer, infra):
+    now = [100.0]
+    under_way: list[int] = []
+
+    def tick(request, tries):
+        now[0] += 0.25
+        return answer(request, infra, refusal=LIMITED, duration_s=9.0) if tries == 1 else answer(request)
+
+    bench.clock, bench.concurrency = (lambda: now[0]), 4
+    bench.admission = Admission(Congestion(4, lambda n: 0.5))
+    arm = bench.arm(tick)
+    arm.pool.on_submit = lambda requests: under_way.append(len(arm.pool.waiting) + len(requests))
+    bench.run(arm)
+    assert under_way[0] == 4
+    assert max(under_way[1:]) == 2
+    assert all(row.outcome == Scored(1.0) for row in bench.rows(arm).values())
+
+
+def test_hosts_that_stopped_by_themselves_are_always_told_to_go_on(bench, answer, infra):
+    now = [100.0]
+
+    def tick(request, _tries):
+        now[0] += 1.0
+        return refuse(answer, request, infra) if now[0] in (101.0, 102.0) else answer(request)
+
+    bench.clock, bench.num_trials = (lambda: now[0]), 2
+    arm = bench.arm(tick)
+    bench.run(arm)
+    assert arm.pool.limits == [1, 1, None], "the second refusal left the limit as it was"
+
+
 def test_calls_begin_at_the_rate_whatever_the_places(bench, answer):
     now = [0.0]
     begun: list[float] = []
