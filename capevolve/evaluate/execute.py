@@ -112,7 +112,9 @@ class Executor:
 
     def _places(self, arm: Arm) -> int:
         """How many trials of an arm may be submitted; rationed ones only where they begin at once."""
-        return arm.pool.free() if self.admission.prefetch else arm.pool.ready(self.settings.concurrency)
+        if self.admission.prefetch:
+            return arm.pool.free()
+        return arm.pool.ready(max(1, min(self.settings.concurrency, len(arm.todo))))
 
     def _calling(self) -> int:
         return len(self._flights) - len(self._retries)
@@ -196,12 +198,18 @@ class Executor:
         if not self._paced:
             return None if due is None else max(0.0, due)
         waits = [due, self.admission.wait_s(now)]
-        waiting = self._wanted() > 0 or (due is not None and due <= 0.0)
+        waiting = [arm for arm in self.arms if arm.todo] if self._wanted() else []
+        if due is not None and due <= 0.0:
+            waiting.append(self._next_arm())
         if waiting and self.admission.count(now, self._calling(), 1):
-            if any(self._places(arm) for arm in self.arms):
+            if any(self._places(arm) for arm in waiting):
                 return 0.0
             waits.append(STARTING_S)
         return min((wait for wait in waits if wait is not None and wait > 0.0), default=None)
+
+    def _next_arm(self) -> Arm:
+        """The arm of the trial that is to be tried again first."""
+        return self.arms[self._flights[self._retries[0][1]].arm]
 
     def _steer(self) -> None:
         """Tells the hosts how many calls they may have under way."""
@@ -263,7 +271,7 @@ class Executor:
         if self._paced and due:
             due = self.admission.count(self.clock(), self._calling(), due)
         for _ in range(due):
-            if self._paced and not self._places(self.arms[self._flights[self._retries[0][1]].arm]):
+            if self._paced and not self._places(self._next_arm()):
                 return
             _, key = heapq.heappop(self._retries)
             flight = self._flights.pop(key)

@@ -177,6 +177,21 @@ def test_calls_begin_at_the_rate_whatever_the_places(bench, answer):
     assert all(b - a >= 1.0 - 1e-6 for a, b in itertools.pairwise(begun))
 
 
+def test_two_arms_share_the_rate_and_neither_waits_for_hosts_of_the_other(bench, answer, monkeypatch):
+    bench.clock, bench.prefetch = time.monotonic, False
+    bench.admission = Admission(Congestion(2, lambda n: 0.0), rates=Rates(3_000, None, now=time.monotonic()))
+    one, two = bench.arm(lambda r, _: answer(r), "one"), bench.arm(lambda r, _: answer(r), "two")
+    one.todo.clear()
+    looks: list[int] = []
+    starts = time.monotonic() + 0.3
+    monkeypatch.setattr(
+        two.pool, "ready", lambda wanted: looks.append(1) or (wanted if time.monotonic() > starts else 0)
+    )
+    bench.run(one, two)
+    assert (len(one.pool.asked), len(two.pool.asked)) == (0, 4)
+    assert len(looks) < 100, "it looks again now and then, and does not spin"
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_every_call_takes_a_slot_of_the_deployments_limit_before_it_begins(bench, answer, infra, fails):
     given: list[int] = []
