@@ -4,7 +4,7 @@ The names here are what an adapter needs. Importing capevolve imports neither Pr
 """
 
 from capevolve.adapters.contract import Adapter, CapabilityAdapter
-from capevolve.errors import TestSealError, TrainGateError
+from capevolve.errors import RateLimitedError, TestSealError, TrainGateError
 from capevolve.model import AgentFailure, Rollout, Score, Task
 
 __version__ = "0.1.0"
@@ -13,6 +13,7 @@ __all__ = [
     "Adapter",
     "AgentFailure",
     "CapabilityAdapter",
+    "RateLimitedError",
     "Rollout",
     "Score",
     "Task",

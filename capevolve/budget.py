@@ -55,11 +55,19 @@ class Allowance:
         """The cap that was reached, in words; None while there is something left."""
         return self._exhausted
 
-    def reserve(self) -> bool:
-        """Takes one call; False, from then on, once a cap is reached."""
+    def is_late(self) -> bool:
+        """True once the deadline has passed."""
+        return self._remaining.deadline is not None and self._clock() >= self._remaining.deadline
+
+    def check(self) -> bool:
+        """True while a call could be taken; False, from then on, once a cap is reached."""
         if self._exhausted is None:
             self._exhausted = self._find_reached()
-        if self._exhausted is not None:
+        return self._exhausted is None
+
+    def reserve(self) -> bool:
+        """Takes one call; False, from then on, once a cap is reached."""
+        if not self.check():
             return False
         self._calls += 1
         self._in_flight += 1
@@ -81,7 +89,7 @@ class Allowance:
             committed = self._spent + self._in_flight * self._dearest
             if self._spent >= cap.usd or committed + self._dearest > cap.usd * (1.0 + _ROUNDING):
                 return f"the cap on money is reached ({cap.usd:.4g} USD were left)"
-        if cap.deadline is not None and self._clock() >= cap.deadline:
+        if self.is_late():
             return "the cap on time is reached"
         return None
 

@@ -10,6 +10,8 @@ Four families, by who can mend the cause:
 
 from __future__ import annotations
 
+from functools import partial
+
 
 class CapevolveError(Exception):
     """Base of all errors that capevolve raises on purpose.
@@ -104,6 +106,30 @@ class OutsideError(CapevolveError):
     """Something outside capevolve failed: target, proposer or provider. Retryable."""
 
     exit_code = 5
+
+
+class RateLimitedError(OutsideError):
+    """Raised by `run_target` when its provider asks to be called less often: the trial is tried again later.
+
+    Args:
+        what: One sentence: what was refused.
+        retry_after_s: Seconds that the provider asks to wait; None where it does not say.
+    """
+
+    def __init__(
+        self,
+        what: str = "rate limited",
+        *,
+        retry_after_s: float | None = None,
+        where: str | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.retry_after_s = retry_after_s
+
+    def __reduce__(self) -> tuple[object, ...]:
+        again = partial(type(self), retry_after_s=self.retry_after_s, where=self.where, fix=self.fix)
+        return (again, (self.what,))
 
 
 class BudgetExhaustedError(CapevolveError):

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,6 +48,9 @@ STATE_FOLDER = ".capevolve"
 
 Clock = Callable[[], float]
 
+Admit = Callable[[int], Awaitable[None]]
+"""Waits until so many calls of the target may begin, for all who share a deployment's limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunRef:
@@ -68,7 +71,7 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """A run that this process drives."""
+    """A run that this process drives; `admit` keeps the limit that `evaluation.prefect_limit` names."""
 
     id: str
     root: Path
@@ -78,6 +81,7 @@ class OpenRun:
     driver: Driver
     clock: Clock
     deadline: float | None = None
+    admit: Admit | None = None
 
     @property
     def folder(self) -> Path:

@@ -16,7 +16,8 @@ from typing import Any
 from capevolve.adapters.bench import Bench
 from capevolve.adapters.late import load_late
 from capevolve.adapters.loader import LoadedAdapter
-from capevolve.adapters.records import Metric, TrialReply, TrialRequest
+from capevolve.adapters.records import Metric, Refusal, TrialReply, TrialRequest
+from capevolve.adapters.refusals import read_refusal
 from capevolve.adapters.reply import Verdict, make_reply, time_out
 from capevolve.adapters.surroundings import own_working_directory
 from capevolve.adapters.threaded import Settler
@@ -43,11 +44,14 @@ class Case:
     feedback: str = ""
     metrics: tuple[Metric, ...] = ()
     trace: str | None = None
+    refusal: Refusal | None = None
 
     def fail(self, reason: Reason, words: str, error: BaseException | None = None) -> None:
         """Ends the trial without a reward."""
         self.outcome = TrialError(reason, words).outcome
         self.trace = tail_of_traceback(error) if error is not None else None
+        if reason is Reason.INFRA and error is not None:
+            self.refusal = read_refusal(error)
 
 
 def serve_batched(bench: Bench, settler: Settler) -> None:
@@ -79,12 +83,12 @@ def serve_batched(bench: Bench, settler: Settler) -> None:
             bench.channel.send(Returned(keys))
             done = ()
         else:
-            done = tuple(_reply(case, duration, bench) for case in cases)
+            done = bench.heed(tuple(_reply(case, duration, bench) for case in cases))
 
 
 def _reply(case: Case, duration: float, bench: Bench) -> TrialReply:
     outcome: Outcome = case.outcome or Unmeasured(Reason.INFRA, "the call left no outcome")
-    verdict = Verdict(case.rollout, outcome, case.feedback, case.metrics, case.trace)
+    verdict = Verdict(case.rollout, outcome, case.feedback, case.metrics, case.trace, case.refusal)
     if duration > bench.limits.timeout_s:
         late = time_out(bench.limits.timeout_s, duration)
         verdict = Verdict(case.rollout, late, trace=case.trace)
@@ -118,7 +122,7 @@ class BatchCaller:
                 try:
                     check_rollout(case.rollout, case.request.task_id)
                 except TrialError as fault:
-                    case.outcome = fault.outcome
+                    case.outcome, case.refusal = fault.outcome, fault.refusal
                 except BaseException as error:  # noqa: BLE001  (a user's property may raise anything)
                     case.fail(Reason.INFRA, describe_error(error, "run_target"), error)
         ran = [case for case in cases if case.outcome is None]
@@ -237,6 +241,7 @@ def _blame(case: Case, error: BaseException, caller: str) -> None:
     case.fail(Reason.INFRA, describe_error(error, caller), error)
     if is_agent_failure(error):
         case.outcome, case.feedback = Scored(0.0), TrialError(Reason.INFRA, str(error)).outcome.detail
+        case.refusal = None
 
 
 def _spread(hook: str, given: Any, cases: Sequence[Case]) -> list[Any]:

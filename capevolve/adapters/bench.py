@@ -14,7 +14,7 @@ from capevolve.adapters.payload import render_payload
 from capevolve.adapters.records import TrialReply, TrialRequest
 from capevolve.adapters.reply import TrialLimits, time_out
 from capevolve.adapters.surroundings import Surroundings
-from capevolve.adapters.wire import Failed, Scoring
+from capevolve.adapters.wire import Failed, Progress, Returned, Scoring
 from capevolve.errors import AdapterError
 
 TICK_S = 0.05
@@ -76,6 +76,19 @@ class Bench:
     def say_scoring(self, key: int) -> None:
         """Tells the pool that a trial's scorer runs: from now on a hang is not the agent's."""
         self.channel.send(Scoring(key))
+
+    def heed(self, done: tuple[TrialReply, ...]) -> tuple[TrialReply, ...]:
+        """Hands back what has not started after a rate-limit answer: it would be refused too.
+
+        The pool hears of the answer first, so that it does not deal them out again. Returns what is still
+        to be sent.
+        """
+        if not any(reply.rate_limited for reply in done):
+            return done
+        self.channel.send(Progress(done, ()))
+        if keys := self.inbox.recall():
+            self.channel.send(Returned(keys))
+        return ()
 
     def fail(self, error: AdapterError) -> None:
         """Tells the pool that the adapter breaks its contract."""

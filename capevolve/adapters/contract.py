@@ -50,6 +50,8 @@ class Adapter(ABC):
         Raises:
             AgentFailure: The agent itself failed; the trial scores 0. Any other exception, like a
                 `Rollout.error`, is an infrastructure failure: missing data.
+            RateLimitedError: The provider asks to be called less often; the trial is tried again later. A
+                client's own error with status 429 says the same.
         """
 
     @abstractmethod

@@ -6,42 +6,20 @@ import asyncio
 import os
 import uuid
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 
 from capevolve.adapters.calls import count_calls, deal_calls
 from capevolve.adapters.hostprocess import HostProcess, describe_end
 from capevolve.adapters.memory import explain_start
 from capevolve.adapters.pace import Pace, plan_hosts
-from capevolve.adapters.records import AdapterFacts, AdapterRef, TrialReply
-from capevolve.adapters.seat import Flight, Limits, Seat
-from capevolve.adapters.wire import Open
+from capevolve.adapters.records import AdapterFacts, TrialReply
+from capevolve.adapters.seat import Flight, Seat
+from capevolve.adapters.setting import Setting, make_order
 from capevolve.errors import AdapterError, OutsideError
 
 _TICK_S = 0.05
 _FAILED_STARTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What every host of a pool is started with.
-
-    Attributes:
-        env: Added to the driver's environment.
-        python: The interpreter.
-        trials_per_host: See `HostPool`.
-        batch_size: See `HostPool`.
-    """
-
-    adapter: AdapterRef
-    candidate_dir: Path
-    slots: int
-    limits: Limits
-    trials_per_host: int | None
-    env: Mapping[str, str]
-    python: str
-    batch_size: int = 0
 
 
 class Crew:
@@ -75,6 +53,7 @@ class Crew:
         self._pending: deque[Flight] = deque()
         self._suspects: deque[Flight] = deque()
         self._seats: list[Seat] = []
+        self._limit: int | None = None
         self._closing = False
         self._jobs: set[asyncio.Task[None]] = set()
 
@@ -191,9 +170,30 @@ class Crew:
             starved = explain_start(words, self._setting.limits.memory_mb)
             self.fail(starved or OutsideError(words, where=place, fix=fix))
 
+    def throttle(self, limit: int | None) -> None:
+        """See `HostPool.throttle`."""
+        self._limit = limit
+        if limit is not None:
+            for seat in self._seats:
+                seat.recall()
+        self.fill()
+
+    def ready(self, wanted: int) -> int:
+        """See `HostPool.ready`."""
+        if self.fatal is not None:
+            return wanted  # whoever submits one is told why it cannot run
+        seats = [seat for seat in self._seats if seat.ready and not seat.draining and not seat.alone]
+        if self.call_size():
+            places = sum(not seat.flights for seat in seats) - count_calls(self._pending)
+        else:
+            places = sum(max(0, seat.width - len(seat.flights)) for seat in seats) - len(self._pending)
+        if places < wanted:
+            self._hire(wanted)
+        return max(0, min(places, wanted))
+
     def fill(self) -> None:
         """Deals requests to hosts, and starts hosts where there is work for them."""
-        if self.fatal is not None or self._closing:
+        if self.fatal is not None or self._closing or self._limit == 0:
             return
         if self._suspects:
             self._serve_suspects()
@@ -201,7 +201,7 @@ class Crew:
             deal_calls(self._seats, self._pending)
         elif self._pending:
             self._deal(0)
-            if self._pending and self._pace.ahead:
+            if self._pending and self._pace.ahead and self._limit is None:
                 self._deal(self._pace.ahead)
         if self._pending:
             self._hire()
@@ -211,7 +211,9 @@ class Crew:
         regular = [seat for seat in self._seats if not seat.alone]
         if any(seat.draining for seat in regular):
             ahead = 0
-        budget = self._setting.slots * (1 + ahead) - sum(len(seat.flights) for seat in self._seats)
+        slots = self._setting.slots * (1 + ahead)
+        most = slots if self._limit is None else min(slots, self._limit)
+        budget = most - sum(len(seat.flights) for seat in self._seats)
         able = [seat for seat in regular if seat.ready and not seat.draining and not (ahead and seat.quiet())]
         while able and self._pending and budget > 0:
             share = -(-min(len(self._pending), budget) // len(able))
@@ -226,9 +228,10 @@ class Crew:
                     still_able.append(seat)
             able = still_able
 
-    def _hire(self) -> None:
+    def _hire(self, more: int = 0) -> None:
         seats = [seat for seat in self._seats if not seat.alone and not seat.draining]
-        wanted = min(self._setting.slots, len(self._pending) + sum(len(seat.flights) for seat in seats))
+        given = sum(len(seat.flights) for seat in seats)
+        wanted = min(self._setting.slots, len(self._pending) + given + more)
         width = sum(seat.width for seat in seats)
         batches = self.call_size() > 0
         if batches:  # a host runs one call at a time
@@ -270,23 +273,8 @@ class Crew:
 
     async def _start(self, seat: Seat, widths: tuple[int, int, int]) -> None:
         setting = self._setting
-        order = Open(
-            root=str(setting.adapter.root),
-            target=setting.adapter.target,
-            candidate_dir=str(setting.candidate_dir),
-            sync_width=widths[0],
-            async_width=widths[1],
-            timeout_s=setting.limits.timeout_s,
-            grace_s=setting.limits.grace_s,
-            parent_pid=os.getpid(),
-            listing=False,
-            ready=setting.adapter.ready,
-            batch_width=widths[2],
-            memory_mb=setting.limits.memory_mb,
-            max_payload=setting.limits.max_payload,
-        )
         try:
-            await seat.process.start(order)
+            await seat.process.start(make_order(setting, widths))
         except OSError as error:
             self._seats.remove(seat)
             self.fail(OutsideError(f"no process can be started: {error}", where=self._setting.python))

@@ -108,7 +108,10 @@ class _AsyncLane:
             duration = time.monotonic() - running.begun
             self._done.append(TrialReply(running.request.key, outcome, "", (), "{}", None, None, duration))
         else:
-            self._done.append(trial.result())
+            reply = trial.result()
+            self._done.append(reply)
+            if reply.refusal is not None:
+                self._done = list(self._bench.heed(tuple(self._done)))
         self._plan_pump()
 
     async def _watch_limits(self) -> None:

@@ -40,9 +40,9 @@ _PACKAGE = Path(capevolve.__file__).resolve().parent
 # What capevolve itself may import later, or any library is likely to: loaded first when the adapter's
 # directory has a module of a standard name.
 _LATE_IMPORTS = (
-    "asyncio", "concurrent.futures.thread", "email.message", "http.client", "linecache", "logging",
-    "multiprocessing.context", "subprocess", "tempfile", "traceback", "urllib.request", "uuid",
-    "capevolve.adapters.eventloop",
+    "asyncio", "concurrent.futures.thread", "datetime", "email.message", "email.utils", "http.client",
+    "linecache", "logging", "multiprocessing.context", "subprocess", "tempfile", "traceback",
+    "urllib.request", "uuid", "capevolve.adapters.eventloop",
 )  # fmt: skip
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from capevolve.adapters.crew import Crew, Setting
+from capevolve.adapters.crew import Crew
 from capevolve.adapters.pace import Pace
 from capevolve.adapters.payload import MAX_PAYLOAD
 from capevolve.adapters.processes import dismiss_guard, start_guard
 from capevolve.adapters.records import AdapterFacts, AdapterRef, TrialReply, TrialRequest
 from capevolve.adapters.seat import Flight, Limits
+from capevolve.adapters.setting import Setting
 
 
 class HostPool:
@@ -48,6 +49,7 @@ class HostPool:
             runs one call at a time.
         memory_mb: The address space of a host and of each process it starts; None is no limit.
         max_payload: The longest payload of a reply, in characters.
+        heed: After a rate-limit answer nothing begins until `throttle` is called.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class HostPool:
         batch_size: int = 0,
         memory_mb: int | None = None,
         max_payload: int = MAX_PAYLOAD,
+        heed: bool = False,
     ) -> None:
         if slots < 1 or (trials_per_host is not None and trials_per_host < 1):
             raise ValueError("slots and trials_per_host are at least 1")
@@ -83,6 +86,7 @@ class HostPool:
         )
         self._slots = slots
         self._expected = expected
+        self._heed = heed
         self._pace = Pace(enabled=prefetch)
         self._crew = Crew(setting, self._pace, self._take)
         self._in_flight: set[int] = set()
@@ -131,6 +135,24 @@ class HostPool:
         self._in_flight |= keys
         self._crew.add([Flight(request) for request in requests])
 
+    def ready(self, wanted: int) -> int:
+        """Returns how many of the wanted requests would begin at once: hosts take a while to start.
+
+        It starts hosts for the others.
+        """
+        return self._crew.ready(wanted)
+
+    def busy(self) -> bool:
+        """True while a trial runs or its reply is not read; False when all that was submitted waits."""
+        return self._crew.busy() or bool(self._done)
+
+    def throttle(self, limit: int | None) -> None:
+        """Lets at most so many trials be with the hosts, 0 to begin nothing; None leaves it to the slots.
+
+        What waits in the hosts is called back, and waits here.
+        """
+        self._crew.throttle(limit)
+
     async def replies(self) -> list[TrialReply]:
         """Waits for at least one reply and returns all there are; [] at once when nothing is in flight.
 
@@ -169,3 +191,5 @@ class HostPool:
     def _take(self, reply: TrialReply) -> None:
         self._in_flight.discard(reply.key)
         self._done.append(reply)
+        if reply.refusal is not None and self._heed and reply.rate_limited:
+            self._crew.throttle(0)  # at once: the next trial must not begin before this reply is read

@@ -57,6 +57,19 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """A provider's answer that says when calling again may help.
+
+    Attributes:
+        rate_limited: It asks to be called less often. False: it would refuse the same call for ever.
+        retry_after_s: Seconds that it asks to wait, >= 0; None where it did not say.
+    """
+
+    rate_limited: bool
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TrialReply:
     """What became of a request.
 
@@ -70,6 +83,7 @@ class TrialReply:
         duration_s: From the call of `run_target` to the end of `score`, in seconds.
         starts: How often the target was called for it: 2 when a host died under several trials and this one
             ran again alone.
+        refusal: What the provider said, for a trial that it kept from being measured.
     """
 
     key: int
@@ -81,6 +95,22 @@ class TrialReply:
     tokens: int | None
     duration_s: float
     starts: int = 1
+    refusal: Refusal | None = None
+
+    @property
+    def retryable(self) -> bool:
+        """False when the same call would be refused again."""
+        return self.refusal is None or self.refusal.rate_limited
+
+    @property
+    def rate_limited(self) -> bool:
+        """True when the provider asks to be called less often."""
+        return self.refusal is not None and self.refusal.rate_limited
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """Seconds that the provider asks to wait; None where it did not say."""
+        return None if self.refusal is None else self.refusal.retry_after_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from capevolve.adapters.memory import over_limit
 from capevolve.adapters.payload import MAX_PAYLOAD, clean_words, render_payload
-from capevolve.adapters.records import Metric, TrialReply
+from capevolve.adapters.records import Metric, Refusal, TrialReply
 from capevolve.model import Outcome, Reason, Unmeasured
 
 WHILE_SCORING = ", in score()"
@@ -33,13 +33,14 @@ class TrialLimits:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a trial; `trace` is the traceback of an exception."""
+    """What came of a trial; `trace` is the traceback of an exception, `refusal` a provider's answer."""
 
     rollout: Any
     outcome: Outcome
     feedback: str = ""
     metrics: tuple[Metric, ...] = ()
     trace: str | None = None
+    refusal: Refusal | None = None
 
 
 def make_reply(key: int, verdict: Verdict, duration_s: float, limits: TrialLimits) -> TrialReply:
@@ -56,6 +57,7 @@ def make_reply(key: int, verdict: Verdict, duration_s: float, limits: TrialLimit
         cost_usd=_read_cost(_field(rollout, "cost_usd")),
         tokens=_read_tokens(_field(rollout, "tokens")),
         duration_s=duration_s,
+        refusal=verdict.refusal,
     )
 
 

@@ -103,6 +103,8 @@ class _ThreadedLane:
             reply = _drive(self._runner.run(request, task))
             bench.surroundings.restore()
             done = (reply,) if self._take(request.key) else ()
+            if reply.refusal is not None:
+                done = bench.heed(done)
 
     def report_overdue(self) -> None:
         """Reports each trial that is over its limit: a thread cannot be ended from outside."""

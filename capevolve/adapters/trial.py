@@ -16,7 +16,8 @@ from typing import Any
 import capevolve
 from capevolve.adapters.late import load_late
 from capevolve.adapters.payload import clean_words
-from capevolve.adapters.records import Metric, TrialReply, TrialRequest
+from capevolve.adapters.records import Metric, Refusal, TrialReply, TrialRequest
+from capevolve.adapters.refusals import find_refusal, read_refusal
 from capevolve.adapters.reply import TrialLimits, Verdict, as_number, make_reply, time_out
 from capevolve.model import Outcome, Reason, Scored, Unmeasured
 
@@ -32,10 +33,11 @@ SLOW_TARGET_S = 0.02
 
 
 class TrialError(Exception):
-    """A trial that is over without a reward; carries the outcome."""
+    """A trial that is over without a reward; carries the outcome, and what a provider said of it."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
+    def __init__(self, reason: Reason, detail: str, refusal: Refusal | None = None) -> None:
         super().__init__(detail)
+        self.refusal = refusal
         self.outcome = Unmeasured(reason, clean_words(detail))
 
 
@@ -80,7 +82,7 @@ class TrialRunner:
         outcome: Outcome
         feedback = ""
         metrics: tuple[Metric, ...] = ()
-        trace = None
+        trace = refusal = None
         in_time = False
         try:
             rollout = await self._run_target(request, task)
@@ -88,7 +90,7 @@ class TrialRunner:
             in_time = self._begin_score(request, time.monotonic() - begun)
             outcome, feedback, metrics = await self._run_score(request, task, rollout)
         except TrialError as fault:
-            outcome = fault.outcome
+            outcome, refusal = fault.outcome, fault.refusal
             trace = tail_of_traceback(fault.__cause__) if fault.__cause__ else None
         except BaseException as error:  # noqa: BLE001  (a trial must not take its host along)
             trace = tail_of_traceback(error)
@@ -96,12 +98,13 @@ class TrialRunner:
                 outcome, feedback = Scored(0.0), clean_words(error)
             else:
                 outcome = Unmeasured(Reason.INFRA, describe_error(error, "run_target"))
+                refusal = read_refusal(error)
         self.scoring.discard(request.key)
         duration = time.monotonic() - begun
         if duration > self._limits.timeout_s:
             outcome = time_out(self._limits.timeout_s, duration, scoring=in_time)
-            feedback, metrics = "", ()
-        verdict = Verdict(rollout, outcome, feedback, metrics, trace)
+            feedback, metrics, refusal = "", (), None
+        verdict = Verdict(rollout, outcome, feedback, metrics, trace, refusal)
         return make_reply(request.key, verdict, duration, self._limits)
 
     def _begin_score(self, request: TrialRequest, taken_s: float) -> bool:
@@ -156,7 +159,7 @@ def check_rollout(rollout: Any, task_id: str) -> None:
         raise TrialError(Reason.INFRA, f"run_target returned {type(rollout).__name__}, not a Rollout")
     error = getattr(rollout, "error", None)
     if error is not None and error != "":
-        raise TrialError(Reason.INFRA, clean_words(error))
+        raise TrialError(Reason.INFRA, clean_words(error), find_refusal(rollout))
     if rollout.task_id != task_id:
         raise TrialError(Reason.INFRA, f"rollout.task_id is {rollout.task_id!r}, not {task_id!r}")
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from capevolve.adapters.payload import MAX_PAYLOAD
-from capevolve.adapters.records import AdapterFacts, ListedTask, Metric, TrialReply, TrialRequest
+from capevolve.adapters.records import AdapterFacts, ListedTask, Metric, Refusal, TrialReply, TrialRequest
 from capevolve.model import Reason, Scored, Unmeasured
 
 HEADER = struct.Struct(">I")
@@ -197,7 +197,11 @@ def _find_end(data: bytearray, start: int) -> int | None:
 def _pack_reply(reply: TrialReply) -> list[Any]:
     outcome = reply.outcome
     reward = outcome.reward if isinstance(outcome, Scored) else None
-    fault = [outcome.reason.value, outcome.detail] if isinstance(outcome, Unmeasured) else None
+    fault: list[Any] | None = None
+    if isinstance(outcome, Unmeasured):
+        fault = [outcome.reason.value, outcome.detail]
+        if reply.refusal is not None:  # only an unmeasured trial was refused: others pay nothing for it
+            fault += [reply.refusal.rate_limited, reply.refusal.retry_after_s]
     return [
         reply.key,
         reward,
@@ -215,7 +219,8 @@ def _pack_reply(reply: TrialReply) -> list[Any]:
 def _unpack_reply(row: Sequence[Any]) -> TrialReply:
     key, reward, fault, feedback, metrics, *rest = row
     outcome = Scored(reward) if fault is None else Unmeasured(Reason(fault[0]), fault[1])
-    return TrialReply(key, outcome, feedback, tuple(Metric(*m) for m in metrics), *rest)
+    reply = TrialReply(key, outcome, feedback, tuple(Metric(*m) for m in metrics), *rest)
+    return reply if fault is None or len(fault) == 2 else replace(reply, refusal=Refusal(*fault[2:]))
 
 
 def _pack_facts(message: Loaded) -> list[Any]:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from capevolve.cli.console import err, out
+from capevolve.cli.evaluate import NO_PREFECT
 from capevolve.evaluate import EvaluationRequest, evaluate
 from capevolve.gate.control import CONTROL_ONLY, Control, describe_noise, refuse_noise, run_control
 from capevolve.runs import OpenRun, drive_run, end_run, new_run_id
@@ -24,6 +25,8 @@ def control_project(project: Path, run_id: str | None) -> None:
     loaded = load_spec(project)
     name = run_id or new_run_id(f"{loaded.spec.name}-aa", time.time())
     err.print(f"run {name}: A/A control of gate {loaded.spec.gate.mode}; test stays sealed", markup=False)
+    if loaded.spec.evaluation.prefect_limit is not None:
+        err.print(NO_PREFECT.strip(), markup=False)
     with drive_run(loaded.root, name) as run:
         control = asyncio.run(_measure(run))
         end_run(run, "stopped", CONTROL_ONLY)

@@ -21,6 +21,8 @@ ONE_TRIAL = (
     "only. Honest for a deterministic target; use --n-trials 3 or more for a stochastic one.\n"
 )
 
+NO_PREFECT = "capevolve: evaluation.prefect_limit is not kept here: this command runs without Prefect.\n"
+
 
 class TaskResult(BaseModel):
     """One task of the result; `reward` is its mean over `n` measured trials."""
@@ -71,6 +73,8 @@ def evaluate_candidate(
         trials = n_trials or driven.spec.evaluation.num_trials
         if trials == 1:
             sys.stderr.write(ONE_TRIAL)
+        if driven.spec.evaluation.prefect_limit is not None:
+            sys.stderr.write(NO_PREFECT)
         request = EvaluationRequest(_resolve(driven, candidate), checked, trials, _parse_ids(ids))
         measurement = asyncio.run(evaluate(driven, request))
     result = build_result(run_id, measurement, wanted)

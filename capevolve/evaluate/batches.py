@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from capevolve.evaluate.execute import Arm
+from capevolve.evaluate.flight import Arm
 from capevolve.ledger.trials import Claim
 
 

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from capevolve.adapters.pool import HostPool
 from capevolve.budget import Allowance, Remaining
 from capevolve.candidates import load_candidate
 from capevolve.errors import BudgetExhaustedError, UserError
 from capevolve.evaluate.batches import arrange_arm
-from capevolve.evaluate.execute import Arm, Execution, Executor
-from capevolve.evaluate.inputs import check_adapter, write_copy
+from capevolve.evaluate.execute import Executor
+from capevolve.evaluate.flight import Arm, Execution
+from capevolve.evaluate.inputs import check_adapter, make_pool, write_copy
 from capevolve.evaluate.measurement import read_measurement
+from capevolve.evaluate.opening import open_admission
 from capevolve.evaluate.plan import TrialPlan, plan_trials
 from capevolve.evaluate.progress import Progress, ignore_progress
 from capevolve.evaluate.ticket import Ticket, check_ticket
@@ -257,7 +258,8 @@ async def _execute(
     settings = run.spec.evaluation
     works = opened.works
     test = any(work.request.split == "test" for work in works)
-    prefetch = not test and len(works) == 1
+    admission = open_admission(run)
+    prefetch = not test and len(works) == 1 and admission.prefetch
     scratch = run.folder / "work"
     async with AsyncExitStack() as stack:
         arms = []
@@ -267,19 +269,7 @@ async def _execute(
             folder = scratch / f"evaluation-{work.fence.evaluation_id}-{work.fence.session}"
             copy = write_copy(run.ledger, work.request.candidate_id, folder)
             stack.callback(copy.remove)
-            pool = HostPool(
-                run.adapter,
-                folder,
-                slots=settings.concurrency,
-                timeout_s=settings.timeout_s,
-                grace_s=settings.grace_s,
-                trials_per_host=settings.trials_per_host,
-                prefetch=prefetch,
-                expected=len(work.plan.todo),
-                batch_size=settings.batch_size,
-                memory_mb=settings.memory_mb,
-                max_payload=1000 * settings.max_trace_kb,
-            )
+            pool = make_pool(run, folder, expected=len(work.plan.todo), prefetch=prefetch)
             await stack.enter_async_context(pool)
             check_adapter(opened.record, await pool.facts())
             digests = {task.id: task.digest for task in work.tasks}
@@ -295,11 +285,13 @@ async def _execute(
                 prefetch,
                 settings.retries,
                 settings.retry_wait_s,
+                settings.rate_limit_retries,
                 settings.timeout_is,
             ),
             allowance=allowance,
             clock=run.clock,
             on_progress=on_progress,
             progress=progress,
+            admission=admission,
         )
         await executor.run()

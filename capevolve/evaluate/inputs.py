@@ -10,11 +10,13 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from capevolve.adapters.pool import HostPool
 from capevolve.adapters.records import AdapterFacts
 from capevolve.candidates import Candidate, find_changes, load_candidate, write_candidate
 from capevolve.errors import TamperError
 from capevolve.ledger.runs import RunRecord
 from capevolve.ledger.store import Ledger
+from capevolve.runs import OpenRun
 
 _Marks = tuple[tuple[int, int, int] | None, ...]
 
@@ -84,4 +86,29 @@ def check_adapter(record: RunRecord, facts: AdapterFacts) -> None:
         f"The adapter changed since run {record.id} was started: {', '.join(names) or facts.class_name}.",
         where=facts.file,
         fix="Restore it to resume the run, or start a new run: numbers of two scorers do not compare.",
+    )
+
+
+def make_pool(run: OpenRun, folder: Path, *, expected: int, prefetch: bool) -> HostPool:
+    """Returns the hosts of one evaluation, not started.
+
+    Args:
+        folder: The candidate's copy.
+        expected: Trials that will come.
+        prefetch: Whether hosts may hold a few requests ahead.
+    """
+    settings = run.spec.evaluation
+    return HostPool(
+        run.adapter,
+        folder,
+        slots=settings.concurrency,
+        timeout_s=settings.timeout_s,
+        grace_s=settings.grace_s,
+        trials_per_host=settings.trials_per_host,
+        prefetch=prefetch,
+        expected=expected,
+        batch_size=settings.batch_size,
+        memory_mb=settings.memory_mb,
+        max_payload=1000 * settings.max_trace_kb,
+        heed=True,
     )

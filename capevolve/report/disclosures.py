@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from capevolve.canonical import short
+from capevolve.evaluate.course import describe_course
 from capevolve.model import Decision, Split
 from capevolve.report.measured import MeanFacts
 from capevolve.report.values import ConfirmFacts, Disclosure, FinalFacts, RunFacts
@@ -23,7 +24,17 @@ def disclose(facts: RunFacts) -> tuple[Disclosure, ...]:
     Args:
         facts: The facts, their own disclosures left out of account.
     """
-    sources = (_on_seal, _on_splits, _on_result, _on_selection, _on_gate, _on_trials, _on_missing, _on_spend)
+    sources = (
+        _on_seal,
+        _on_splits,
+        _on_result,
+        _on_selection,
+        _on_gate,
+        _on_trials,
+        _on_missing,
+        _on_spend,
+        _on_rates,
+    )
     found = [disclosure for source in sources for disclosure in source(facts)]
     unique = {disclosure.text: disclosure for disclosure in reversed(found)}
     ordered = [d for d in found if unique[d.text] is d]
@@ -290,3 +301,8 @@ def _on_spend(facts: RunFacts) -> Iterator[Disclosure]:
                 f"The price of {spend.unpriced:,} of {format_number(spend.calls, f'{spend.role} call')} was "
                 "not reported: what they cost is unknown, not nothing.",
             )
+
+
+def _on_rates(facts: RunFacts) -> Iterator[Disclosure]:
+    if facts.course is not None:
+        yield Disclosure("rate_limited", describe_course(facts.course))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from capevolve.errors import LedgerError
+from capevolve.evaluate.course import read_course
 from capevolve.evaluate.measurement import build_measurement
 from capevolve.gate import chance_of_any_false_accept, false_accept_rate
 from capevolve.gate.confirm.case import join_measurements
@@ -172,6 +173,7 @@ def _assemble(
         ),
         spend=(_read_target(connection, run_id), sum_proposer_spend(rows.proposals)),
         disclosures=(),
+        course=read_course(connection, run_id),
     )
     slow = disclose_timeouts(count_too_slow(connection, run_id), rows.spec.evaluation.timeout_s)
     return replace(facts, disclosures=(*disclose(facts), *slow))

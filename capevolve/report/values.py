@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from capevolve.evaluate.course import Course
 from capevolve.gate.val_record import Shrunken
 from capevolve.ledger.attempts import AttemptState
 from capevolve.ledger.proposals import ProposalStatus
@@ -260,6 +261,7 @@ class RunFacts:
         num_trials, test_num_trials: Trials per task on val and on test.
         final: The latest committed result; None when the run is not finalised.
         shrinkage: None for fewer than four measured candidates.
+        course: What rate limits did to the concurrency; None without any.
     """
 
     info: RunInfo
@@ -281,6 +283,7 @@ class RunFacts:
     shrinkage: Shrunken | None
     spend: tuple[RoleSpend, ...]
     disclosures: tuple[Disclosure, ...]
+    course: Course | None = None
 
     @property
     def accepted(self) -> bool:

@@ -115,3 +115,4 @@ Fractions = Annotated[tuple[Fraction, ...], Field(strict=False)]
 Positives = Annotated[tuple[Positive, ...], Field(strict=False)]
 Ks = Positives
 NotNegative = Annotated[float, Field(ge=0)]
+Rate = Annotated[float, Field(gt=0, le=1e12)]

@@ -23,6 +23,7 @@ from capevolve.spec.fields import (
     NotNegative,
     Patterns,
     Positive,
+    Rate,
     Seconds,
     Seed,
     SeedCandidate,
@@ -81,6 +82,29 @@ class EvaluationSpec(Section):
     )
     max_interruptions: Positive = Field(
         5, description="A trial interrupted this often becomes missing data instead of running again."
+    )
+    requests_per_minute: Rate | None = Field(
+        None, description="Calls of the target that may begin in any minute of a run, retries included."
+    )
+    tokens_per_minute: Rate | None = Field(
+        None,
+        description="Tokens that trials may use in a minute, in the long run; needs a target that reports "
+        "its tokens.",
+    )
+    prefect_limit: Name | None = Field(
+        None,
+        description="A Prefect global concurrency limit with slot decay that every call takes a slot of, "
+        "shared by all runs that name it; kept by what runs as a Prefect flow.",
+    )
+    adaptive: bool = Field(
+        True,
+        description="Halve the concurrency when the target is rate limited (HTTP 429) and recover with "
+        "successes; false only waits for Retry-After.",
+    )
+    rate_limit_retries: Count = Field(
+        20,
+        description="How often a trial is tried again after a rate-limit answer, not counted in retries; "
+        "then it is missing data.",
     )
 
     def reported_ks(self, num_trials: int) -> tuple[int, ...]:

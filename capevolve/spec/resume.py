@@ -27,6 +27,11 @@ CHANGEABLE = (
     "evaluation.max_trace_kb",
     "evaluation.deterministic",
     "evaluation.max_interruptions",
+    "evaluation.requests_per_minute",
+    "evaluation.tokens_per_minute",
+    "evaluation.prefect_limit",
+    "evaluation.adaptive",
+    "evaluation.rate_limit_retries",
     "seal.max_test_looks",
     "seal.interrupted",
 )

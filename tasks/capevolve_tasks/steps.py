@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
 from prefect import task
@@ -38,6 +39,7 @@ from capevolve_tasks.artifacts import (
     show_report,
     show_seal,
 )
+from capevolve_tasks.limits import make_admit, read_size
 from capevolve_tasks.outcomes import Evaluated, Finalized, Judged, Proposed, Started
 
 RETRIES = 3
@@ -59,8 +61,9 @@ def is_outside(_task: Any, _run: Any, state: State[Any]) -> bool:
 def opened(ref: RunRef) -> Iterator[OpenRun]:
     """The run of a reference, its ledger closed afterwards."""
     run = attach_run(ref)
+    limit = run.spec.evaluation.prefect_limit
     try:
-        yield run
+        yield run if limit is None else replace(run, admit=make_admit(limit))
     finally:
         run.ledger.close()
 
@@ -84,6 +87,8 @@ async def split(ref: RunRef, allow_hopeless_gate: bool = False) -> Started:
         allow_hopeless_gate: Go on with such a gate all the same.
     """
     with opened(ref) as run:
+        if run.spec.evaluation.prefect_limit is not None:
+            await read_size(run.spec.evaluation.prefect_limit)
         started = await start_run(run)
         with run.ledger.read() as connection:
             is_new = not list_evaluations(connection, run.id)

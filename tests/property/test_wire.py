@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capevolve.adapters import wire
-from capevolve.adapters.records import AdapterFacts, ListedTask, Metric, TrialReply, TrialRequest
+from capevolve.adapters.records import AdapterFacts, ListedTask, Metric, Refusal, TrialReply, TrialRequest
 from capevolve.model import Reason, Scored, Unmeasured
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -37,6 +37,19 @@ replies = st.builds(
     duration_s=numbers,
     starts=st.integers(1, 3),
 )
+refusals = st.builds(Refusal, rate_limited=st.booleans(), retry_after_s=st.none() | st.floats(0, 1e9))
+refused = st.builds(
+    TrialReply,
+    key=st.integers(0, 2**53),
+    outcome=st.builds(Unmeasured, reason=st.sampled_from(Reason), detail=words),
+    feedback=words,
+    metrics=st.just(()),
+    payload=words,
+    cost_usd=st.none() | numbers,
+    tokens=st.none() | st.integers(0),
+    duration_s=numbers,
+    refusal=st.none() | refusals,
+)
 facts = st.builds(
     AdapterFacts,
     class_name=words,
@@ -65,8 +78,8 @@ messages = st.one_of(
     st.builds(wire.Close),
     st.builds(wire.Loaded, facts=facts),
     st.builds(wire.Ready),
-    st.builds(wire.Progress, done=st.lists(replies, max_size=3).map(tuple), started=keys),
-    st.builds(wire.Stuck, reply=replies),
+    st.builds(wire.Progress, done=st.lists(replies | refused, max_size=3).map(tuple), started=keys),
+    st.builds(wire.Stuck, reply=replies | refused),
     st.builds(wire.Returned, keys=keys),
     st.builds(
         wire.Listed,

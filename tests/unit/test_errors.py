@@ -18,6 +18,7 @@ from capevolve.errors import (
     LeaseHeldError,
     LedgerError,
     OutsideError,
+    RateLimitedError,
     SpecError,
     SplitError,
     TamperError,
@@ -53,7 +54,7 @@ def test_an_error_comes_back_whole_from_another_process(kind, protocol):
         (2, [UserError, SpecError, AdapterError, SplitError]),
         (3, [HonestyError, TestSealError, TrainGateError, TamperError]),
         (4, [LedgerError, LeaseHeldError, FencedError]),
-        (5, [OutsideError]),
+        (5, [OutsideError, RateLimitedError]),
         (6, [BudgetExhaustedError]),
     ],
 )

@@ -1,8 +1,8 @@
 """The target `openai`: one chat completion per trial, through the official client.
 
 The client tries once: whether and when to try again is capevolve's business, which counts what is spent.
-Whatever keeps an answer from coming is a failure of the infrastructure, by name; an empty answer and a
-refusal are answers.
+Whatever keeps an answer from coming is a failure of the infrastructure, by name, with what the server says of
+trying again; an empty answer and a model's refusal are answers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from capevolve.adapters.ready.prompts import Prompts, read_prompts
+from capevolve.adapters.refusals import RefusedRollout, read_refusal
 from capevolve.errors import AdapterError
 from capevolve.model import Rollout, Task
 from capevolve.spec.ready import OPENAI_KEY, OpenaiTargetSpec
@@ -97,7 +98,8 @@ class ChatTarget:
                 **{name: value for name, value in options.items() if value is not None},
             )
         except Exception as error:  # noqa: BLE001  (the client lets through whatever its parts raise)
-            return Rollout(task.id, error=self._hide_key(describe_failure(error)))
+            words = self._hide_key(describe_failure(error))
+            return RefusedRollout(task.id, error=words, refusal=read_refusal(error))
         return read_reply(task.id, reply, spec)
 
     def _hide_key(self, text: str) -> str:

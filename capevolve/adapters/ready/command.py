@@ -3,7 +3,7 @@
 It runs in the project's directory with one line of JSON on its standard input, `{"id", "input", "metadata",
 "seed"}`; never the task's target. In its environment it finds `CAPEVOLVE_CANDIDATE` (the candidate's
 directory), `CAPEVOLVE_SEED`, `CAPEVOLVE_PROJECT`, and `CAPEVOLVE_USAGE`: a file to which it may write
-`{"cost_usd": ..., "tokens": ...}`.
+`{"cost_usd": ..., "tokens": ...}`, and before it exits with 75 `{"retry_after_s": ...}`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from typing import Any
 from capevolve.adapters.late import load_late
 from capevolve.adapters.loader import is_users
 from capevolve.adapters.lookup import find_program
+from capevolve.adapters.records import Refusal
+from capevolve.adapters.refusals import RefusedRollout, check_wait
 from capevolve.errors import AdapterError
 from capevolve.model import AgentFailure, Rollout, Task
 from capevolve.spec.ready import CommandTargetSpec
 
 AGENT_FAILED = 10
 """The exit code by which a program says that the agent failed: the trial scores 0."""
+
+RATE_LIMITED = 75
+"""The exit code (EX_TEMPFAIL) by which a program says that its provider asks to be called less often."""
 
 TRUNCATED = "\n[truncated by capevolve]"
 """The end of an answer that was too long. Without digits: a scorer may look for the last number."""
@@ -69,7 +74,7 @@ class CommandTarget:
         """Runs the program on a task.
 
         An exit code of 0 makes standard output the answer, 10 is a failure of the agent, and any other is one
-        of the infrastructure.
+        of the infrastructure; 75 asks to be called again later.
 
         Raises:
             AgentFailure: The exit code is 10.
@@ -99,7 +104,9 @@ class CommandTarget:
             errors = f"[truncated by capevolve: the end of {ended.errors_size} bytes]\n{errors}"
         if ended.code == AGENT_FAILED:
             raise AgentFailure(errors or f"the command exited with code {AGENT_FAILED}")
-        error = None
+        error = refusal = None
+        if ended.code == RATE_LIMITED:
+            refusal = Refusal(True, usage.retry_after_s)
         if ended.code != 0:
             words = f"the command {self._program.describe_code(ended.code)}"
             error = f"{words}: {errors}" if errors else words
@@ -108,13 +115,14 @@ class CommandTarget:
             output, metadata = output + TRUNCATED, {"output_bytes": ended.size}
         if usage.fault:
             metadata["usage_note"] = usage.fault
-        return Rollout(
+        return RefusedRollout(
             task.id,
             output=output,
             cost_usd=usage.cost_usd,
             tokens=usage.tokens,
             error=error,
             metadata=metadata,
+            refusal=refusal,
         )
 
     def _fill(self, candidate_dir: Path) -> list[str]:
@@ -151,11 +159,13 @@ class Usage:
 
     Attributes:
         fault: What is wrong with the note.
+        retry_after_s: What the program's provider asks to wait, in seconds.
     """
 
     cost_usd: Any = None
     tokens: Any = None
     fault: str | None = None
+    retry_after_s: float | None = None
 
 
 def read_usage(path: Path) -> Usage:
@@ -170,4 +180,5 @@ def read_usage(path: Path) -> Usage:
         return Usage(fault="is not JSON")
     if not isinstance(value, dict):
         return Usage(fault="is not a JSON object")
-    return Usage(value.get("cost_usd"), value.get("tokens"))
+    wait = check_wait(value.get("retry_after_s"))
+    return Usage(value.get("cost_usd"), value.get("tokens"), retry_after_s=wait)

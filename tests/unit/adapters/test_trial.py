@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capevolve.adapters.records import Metric, TrialReply, TrialRequest
+from capevolve.adapters.records import Metric, Refusal, TrialReply, TrialRequest
+from capevolve.adapters.refusals import RefusedRollout
 from capevolve.adapters.reply import TrialLimits
 from capevolve.adapters.trial import TrialRunner
+from capevolve.errors import RateLimitedError
 from capevolve.model import AgentFailure, Reason, Rollout, Score, Scored, Task, Unmeasured
 
 _TASK = Task("t", "in", "out")
@@ -286,3 +288,25 @@ def test_awaitables_are_awaited_wherever_they_come_from() -> None:
             return Score("t", 0.25)
 
     assert _run(Mixed(None, None)).outcome == Scored(0.25)
+
+
+def test_what_a_provider_said_of_calling_again_is_on_the_reply():
+    reply = _reply(RateLimitedError("slow down", retry_after_s=2))
+    assert _fault(reply) == (Reason.INFRA, "RateLimitedError: slow down")
+    assert (reply.rate_limited, reply.retry_after_s, reply.retryable) == (True, 2.0, True)
+    reply = _reply(RefusedRollout("t", error="401", refusal=Refusal(False), cost_usd=0.5))
+    assert (reply.rate_limited, reply.retry_after_s, reply.retryable) == (False, None, False)
+    assert reply.cost_usd == 0.5
+    reply = _reply(ValueError("x"))
+    assert (reply.refusal, reply.rate_limited, reply.retryable) == (None, False, True)
+
+
+def test_a_refusal_of_the_scorers_own_provider_is_not_one_of_the_target():
+    reply = _reply(score=RateLimitedError("the judge"))
+    assert (_fault(reply)[0], reply.refusal) == (Reason.SCORER_ERROR, None)
+
+
+def test_a_timeout_is_not_tried_again_whatever_was_raised():
+    adapter = _Scripted(RateLimitedError("slow down"), None)
+    reply = _run(adapter, timeout_s=0.0)
+    assert (_fault(reply)[0], reply.refusal) == (Reason.TIMEOUT, None)

@@ -47,6 +47,16 @@ def test_one_trial_warns_on_standard_error_and_three_do_not(capevolve, project):
     assert set(json.loads(said.out)["pass_k"]) == {"1", "2", "3"}
 
 
+def test_a_prefect_limit_that_this_command_does_not_keep_is_named(capevolve, project):
+    assert "prefect_limit" not in capevolve("evaluate", "-p", project.root, "--candidate", "seed").err
+    path = project.root / "capevolve.yaml"
+    spec = json.loads(path.read_text())
+    spec["evaluation"]["prefect_limit"] = "provider"
+    path.write_text(json.dumps(spec))
+    said = capevolve("evaluate", "-p", project.root, "--candidate", "seed")
+    assert (said.code, said.err.count("prefect_limit is not kept here")) == (0, 1)
+
+
 def test_only_measured_ks_are_printed(capevolve, project):
     said = capevolve(
         "evaluate", "-p", project.root, "--candidate", "seed", "--n-trials", "2", "--ks", "1,2,5"

@@ -14,7 +14,10 @@ from capevolve.adapters.records import TrialReply, TrialRequest
 from capevolve.budget import Allowance, Remaining
 from capevolve.candidates import read_tree, store_candidate
 from capevolve.evaluate import EvaluationRequest, evaluate
-from capevolve.evaluate.execute import Arm, Execution, Executor
+from capevolve.evaluate.admission import Admission
+from capevolve.evaluate.congestion import Congestion
+from capevolve.evaluate.execute import Executor
+from capevolve.evaluate.flight import Arm, Execution
 from capevolve.evaluate.progress import Progress
 from capevolve.ledger import schema
 from capevolve.ledger.evaluations import EvaluationKey, Fence, find_evaluation, open_evaluation
@@ -49,6 +52,16 @@ class FakePool:
     waiting: list[TrialRequest] = field(default_factory=list)
     asked: list[TrialRequest] = field(default_factory=list)
     most: int = 0
+    limits: list[int | None] = field(default_factory=list)
+
+    def throttle(self, limit: int | None) -> None:
+        self.limits.append(limit)
+
+    def ready(self, wanted: int) -> int:
+        return min(wanted, self.free())
+
+    def busy(self) -> bool:
+        return bool(self.waiting)
 
     def free(self) -> int:
         return self.slots - len(self.waiting)
@@ -78,6 +91,9 @@ class Bench:
     concurrency: int = 2
     retries: int = 0
     prefetch: bool = True
+    rate_limit_retries: int = 20
+    admission: Admission | None = None
+    clock: Callable[[], float] = lambda: 0.0
     check_copy: Callable[[], None] = lambda: None
     progress: list[Progress] = field(default_factory=list)
     allowance: Allowance = field(default_factory=lambda: Allowance(Remaining(), lambda: 0.0))
@@ -95,11 +111,12 @@ class Bench:
         executor = Executor(
             self.ledger,
             arms,
-            Execution(self.concurrency, self.prefetch, self.retries, 0.0),
+            Execution(self.concurrency, self.prefetch, self.retries, 0.0, self.rate_limit_retries),
             self.allowance,
-            lambda: 0.0,
+            self.clock,
             self.progress.append,
             Progress("val", 0, len(self.tasks) * self.num_trials * len(arms)),
+            self.admission or Admission(Congestion(self.concurrency, lambda n: 0.0)),
         )
         asyncio.run(executor.run())
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from capevolve.evaluate.congestion import Change
+from capevolve.evaluate.course import record_changes
 from capevolve.model import Reason
 from capevolve.report.disclosures import disclose_timeouts
 
@@ -118,3 +120,19 @@ def test_trials_that_scored_0_for_being_slow_are_counted(tell):
     (said,) = disclose_timeouts(3, 300.0)
     assert said.text.startswith("3 trials on train and val scored 0 because the agent was over its limit")
     assert "timeouts" not in texts(tell())
+
+
+def test_rate_limits_and_how_far_the_concurrency_fell_are_told(tell):
+    story = tell()
+    story.measure_seed()
+    assert "rate_limited" not in texts(story)
+    changes = [
+        Change(5.0, 16, 8, 20.0, 20.0, 1, 8),
+        Change(60.0, 8, 4, 1.0, None, 2, 4),
+        Change(90.0, 4, 5, 0.0, None, 0, 4),
+    ]
+    with story.ledger.write() as connection:
+        record_changes(connection, story.run_id, 1, 16, changes)
+    assert texts(story)["rate_limited"] == (
+        "The target was rate limited 3 times: concurrency fell to 4 of 16; the longest wait asked for was 20 s."
+    )

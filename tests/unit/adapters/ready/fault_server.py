@@ -7,23 +7,40 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class FaultServer:
-    """Runs in a thread; `requests` are the bodies it got, `keys` the keys that came with them."""
+    """Runs in a thread; `requests` are the bodies it got, `keys` the keys that came with them, `times` when.
+
+    The model `busy` is rate limited at the requests whose numbers are in `refused`, with what `wait` returns as
+    Retry-After.
+    """
 
     def __init__(self) -> None:
         self.requests: list[dict] = []
         self.keys: list[str] = []
+        self.times: list[float] = []
+        self.refused: set[int] = set()
+        self.wait: Callable[[], str | None] = lambda: "2"
+        self._counting = threading.Lock()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.requests.append(body)
+                with outer._counting:
+                    number = len(outer.requests)
+                    outer.requests.append(body)
+                    outer.times.append(time.time())
                 outer.keys.append(self.headers.get("Authorization", ""))
-                answer(self, body)
+                if body["model"] == "busy" and number in outer.refused:
+                    wait = outer.wait()
+                    headers = {} if wait is None else {"Retry-After": wait}
+                    send(self, 429, {"error": {"message": "slow down"}}, headers)
+                else:
+                    answer(self, body)
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -10,6 +10,7 @@ import pytest
 
 from capevolve.adapters.ready.chat import describe_failure, price, read_reply
 from capevolve.adapters.ready.prompts import Prompts, fill_template
+from capevolve.adapters.records import Refusal
 from capevolve.errors import AdapterError, CandidateError
 from capevolve.model import Reason, Scored, Unmeasured
 from capevolve.spec.ready import OpenaiTargetSpec
@@ -112,6 +113,8 @@ def test_whatever_keeps_the_answer_away_is_missing_data_by_name_without_the_key(
     assert len(server.requests) == 1, "the client must not try again by itself"
     assert KEY not in reply.outcome.detail + reply.payload
     assert reply.cost_usd is None
+    refusals = {"429": Refusal(True, 2.0), "400": Refusal(False), "401": Refusal(False)}
+    assert reply.refusal == refusals.get(model)
 
 
 def test_a_server_that_stalls_is_an_outage_after_the_requests_timeout(ready, chat):

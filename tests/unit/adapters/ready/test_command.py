@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from capevolve.adapters.ready.program import run_program
+from capevolve.adapters.records import Refusal
 from capevolve.errors import AdapterError
 from capevolve.model import Reason, Scored, Unmeasured
 
@@ -218,3 +219,18 @@ def test_a_module_named_by_m_is_covered_by_the_digest(ready):
     ref = ready.ref({"kind": "command", "command": ["python", "-m", "tool"]})
     assert {"tool/__init__.py", "tool/__main__.py"} <= {name for name, _ in ready.list(ref).facts.files}
     assert ready.run(ref)[0].outcome == Scored(1.0)
+
+
+@pytest.mark.parametrize(
+    ("note", "wait"),
+    [
+        ("", None),
+        ('{"retry_after_s": 2.5, "tokens": 7}', 2.5),
+        ('{"retry_after_s": "soon", "tokens": 7}', None),
+    ],
+)
+def test_an_exit_code_of_75_asks_to_be_called_again_later(ready, note, wait):
+    source = f"import os, sys; open(os.environ['CAPEVOLVE_USAGE'], 'w').write({note!r}); sys.exit(75)"
+    reply = ready.run(ready.command(source))[0]
+    assert reply.outcome == Unmeasured(Reason.INFRA, "the command exited with code 75")
+    assert (reply.refusal, reply.tokens) == (Refusal(True, wait), 7 if note else None)
