@@ -9,7 +9,7 @@ from dataclasses import dataclass
 MAX_SYNC_HOSTS = 8
 """Plain adapters get a process per slot up to here, then threads."""
 
-MAX_AHEAD = 64
+MAX_AHEAD = 256
 """The most requests that wait in a host per slot."""
 
 _WAIT_S = 0.1

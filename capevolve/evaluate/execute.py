@@ -94,15 +94,19 @@ class Executor:
         free = [self._places(arm) for arm in self.arms]  # of trials, or of calls of a batch hook
         begun: list[int | None] = [None] * len(self.arms)
         for _ in range(self._room()):
-            calls = [_next_call(arm) for arm in self.arms]
-            goes_on = [call is not None and call == last for call, last in zip(calls, begun, strict=True)]
-            ready = [i for i, arm in enumerate(self.arms) if arm.todo and (free[i] > 0 or goes_on[i])]
-            if not ready or not self.allowance.reserve():
+            best = None
+            for i, arm in enumerate(self.arms):
+                call = _next_call(arm)
+                goes_on = call is not None and call == begun[i]
+                rank = (goes_on, len(arm.todo))
+                if arm.todo and (free[i] > 0 or goes_on) and (best is None or rank > best[0]):
+                    best = rank, i, call
+            if best is None or not self.allowance.reserve():
                 break
-            index = max(ready, key=lambda i: (goes_on[i], len(self.arms[i].todo)))
-            free[index] -= not goes_on[index]
-            begun[index] = calls[index]
-            taken.append(Flight(index, self.arms[index].todo.popleft(), call=calls[index] or 0))
+            (goes_on, _), index, call = best
+            free[index] -= not goes_on
+            begun[index] = call
+            taken.append(Flight(index, self.arms[index].todo.popleft(), call=call or 0))
         if self._paced:
             for flight in taken:
                 flight.reserved = self.admission.begin(self.clock())
@@ -291,4 +295,4 @@ class Executor:
 
 
 def _next_call(arm: Arm) -> int | None:
-    return arm.calls.get((arm.todo[0].task_id, arm.todo[0].trial)) if arm.todo else None
+    return arm.calls.get((arm.todo[0].task_id, arm.todo[0].trial)) if arm.calls and arm.todo else None

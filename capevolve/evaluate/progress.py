@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from capevolve.model import Outcome, Scored
 
@@ -33,11 +33,16 @@ class Progress:
 
     def count(self, outcome: Outcome, cost_usd: float | None) -> Progress:
         """The progress after one more trial."""
-        cost = self.cost_usd + (cost_usd or 0.0)
-        if isinstance(outcome, Scored):
-            total = self.reward_sum + outcome.reward
-            return replace(self, done=self.done + 1, scored=self.scored + 1, reward_sum=total, cost_usd=cost)
-        return replace(self, done=self.done + 1, missing=self.missing + 1, cost_usd=cost)
+        measured = isinstance(outcome, Scored)
+        return Progress(  # not `replace`: it takes four times as long, once for every trial
+            self.title,
+            self.done + 1,
+            self.total,
+            self.scored + measured,
+            self.missing + (not measured),
+            self.reward_sum + (outcome.reward if isinstance(outcome, Scored) else 0.0),
+            self.cost_usd + (cost_usd or 0.0),
+        )
 
 
 def ignore_progress(_progress: Progress) -> None:

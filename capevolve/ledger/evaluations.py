@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from capevolve.canonical import canonical_json, digest
 from capevolve.errors import FencedError, LedgerError
@@ -112,6 +112,14 @@ def open_evaluation(connection: Connection, driver: Driver, key: EvaluationKey, 
     return Fence(driver, int(primary_key[0]), 1)
 
 
+_SESSION = (
+    select(_evaluations.c.session)
+    .where(_evaluations.c.id == bindparam("evaluation_id"))
+    .with_for_update(read=True)
+)
+"""Made once: it is asked before every commit."""
+
+
 def check_fence(connection: Connection, fence: Fence) -> None:
     """Refuses a writer whose epoch or session is over.
 
@@ -119,11 +127,7 @@ def check_fence(connection: Connection, fence: Fence) -> None:
         FencedError: A later driver or a later session works on this evaluation.
     """
     check_lease(connection, fence.driver)
-    session = connection.scalar(
-        select(_evaluations.c.session)
-        .where(_evaluations.c.id == fence.evaluation_id)
-        .with_for_update(read=True)
-    )
+    session = connection.scalar(_SESSION, {"evaluation_id": fence.evaluation_id})
     if session != fence.session:
         raise FencedError(
             f"A later pass over evaluation {fence.evaluation_id} has begun; this one's results are refused.",

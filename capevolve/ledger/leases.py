@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from capevolve.errors import FencedError, LeaseHeldError
@@ -146,6 +146,14 @@ def _clock(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+_HOLDER = (
+    select(_table.c.owner, _table.c.epoch, _table.c.released_at, _table.c.pid, _table.c.host)
+    .where(_table.c.run_id == bindparam("run_id"))
+    .with_for_update()
+)
+"""Made once: it is asked before every commit."""
+
+
 def check_lease(connection: Connection, driver: Driver) -> None:
     """Refuses a driver whose epoch is over. Every write of a driver calls it first in its own transaction.
 
@@ -154,10 +162,7 @@ def check_lease(connection: Connection, driver: Driver) -> None:
     Raises:
         FencedError: Another driver took the run over, or the lease was released.
     """
-    statement = select(_table.c.owner, _table.c.epoch, _table.c.released_at, _table.c.pid, _table.c.host)
-    row = connection.execute(
-        statement.where(_table.c.run_id == driver.run_id).with_for_update()
-    ).one_or_none()
+    row = connection.execute(_HOLDER, {"run_id": driver.run_id}).one_or_none()
     if row is None or row.owner != driver.owner or row.epoch != driver.epoch or row.released_at is not None:
         who = (
             "nobody" if row is None else f"PID {row.pid} on {row.host.partition('/')[0]} (epoch {row.epoch})"
