@@ -5,7 +5,7 @@ The names here are what an adapter needs. Importing capevolve imports neither Pr
 
 from capevolve.adapters.contract import Adapter, CapabilityAdapter
 from capevolve.errors import RateLimitedError, TestSealError, TrainGateError
-from capevolve.model import AgentFailure, Rollout, Score, Task
+from capevolve.model import AgentFailure, Rollout, Score, Task, task_seed
 
 __version__ = "0.1.0"
 
@@ -20,4 +20,5 @@ __all__ = [
     "TestSealError",
     "TrainGateError",
     "__version__",
+    "task_seed",
 ]

@@ -7,6 +7,7 @@ the fields of cap-evolve. Everything else is frozen. A trial that was not measur
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -38,6 +39,24 @@ class Task:
     input: Any = None
     target: Any = None
     metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def task_seed(task: Task, seed: int) -> int:
+    """Returns a seed of a task's own for a trial, the same for every candidate.
+
+    Trial k has the seed base_seed + k on every task. An agent that draws its random numbers from that alone
+    has the same luck on every task of trial k: tasks are then not independent, and every standard error and
+    p-value is too small.
+
+    Args:
+        task: The task that is run.
+        seed: What `run_target` was given.
+
+    Returns:
+        In [0, 2^31): a hash of both.
+    """
+    text = f"{seed} {task.id}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") >> 1
 
 
 @dataclass

@@ -45,7 +45,9 @@ class Adapter(ABC):
         Args:
             task: The evaluation case.
             ctx: What `live` yielded: by default the path of the candidate's directory.
-            seed: The trial's seed. Forward it to whatever is random in the agent.
+            seed: The trial's seed, the same for every task of trial k. Forward `task_seed(task, seed)` to
+                whatever is random in the agent: with one seed for all tasks a trial's luck is the same on all
+                of them, and every standard error is too small.
 
         Raises:
             AgentFailure: The agent itself failed; the trial scores 0. Any other exception, like a

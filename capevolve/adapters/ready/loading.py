@@ -16,7 +16,7 @@ from capevolve.adapters.ready.scoring import Scorer
 from capevolve.adapters.ready.taskfile import read_task_file
 from capevolve.canonical import digest
 from capevolve.errors import AdapterError
-from capevolve.model import Score, Task
+from capevolve.model import Score, Task, task_seed
 from capevolve.spec.ready import (
     CommandTargetSpec,
     OpenaiTargetSpec,
@@ -51,8 +51,8 @@ class ReadyAdapter:
         return candidate_dir
 
     def run_target(self, task: Task, ctx: Any, *, seed: int) -> Any:
-        """Runs the target once."""
-        return self._target.run(task, ctx, seed)
+        """Runs the target once, with a seed of the task's own."""
+        return self._target.run(task, ctx, task_seed(task, seed))
 
     def score(self, task: Task, rollout: Any) -> Score | Awaitable[Score]:
         """Scores the answer."""
@@ -63,8 +63,8 @@ class AsyncReadyAdapter(ReadyAdapter):
     """The same for a target that waits: a program, a model, an `async def`."""
 
     async def run_target(self, task: Task, ctx: Any, *, seed: int) -> Any:
-        """Runs the target once."""
-        return await self._target.run(task, ctx, seed)
+        """Runs the target once, with a seed of the task's own."""
+        return await self._target.run(task, ctx, task_seed(task, seed))
 
 
 class ChatAdapter(AsyncReadyAdapter):

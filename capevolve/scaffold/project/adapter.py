@@ -17,7 +17,10 @@ class TicketAdapter(Adapter):
         return [Task(**json.loads(line)) for line in lines if line.strip()]
 
     def run_target(self, task, ctx, *, seed):
-        """One run of the agent: `ctx` is the folder of the candidate, `seed` is for whatever is random."""
+        """One run of the agent: `ctx` is the folder of the candidate.
+
+        Whatever is random in it takes `capevolve.task_seed(task, seed)`.
+        """
         rules = json.loads((ctx / "rules.json").read_text(encoding="utf-8"))
         words = task.input.lower().split()
         queue = next((rules[word] for word in words if word in rules), "other")

@@ -12,7 +12,7 @@ from capevolve.adapters.ready.chat import describe_failure, price, read_reply
 from capevolve.adapters.ready.prompts import Prompts, fill_template
 from capevolve.adapters.records import Refusal
 from capevolve.errors import AdapterError, CandidateError
-from capevolve.model import Reason, Scored, Unmeasured
+from capevolve.model import Reason, Scored, Task, Unmeasured, task_seed
 from capevolve.spec.ready import OpenaiTargetSpec
 
 KEY = "sk-test-very-secret"
@@ -53,7 +53,7 @@ def test_the_prompts_the_settings_and_the_seed_reach_the_server(ready, server, c
                 {"role": "system", "content": "Be short.\n"},
                 {"role": "user", "content": 'Q: word 2 {"a": {b}}'},
             ],
-            "seed": 9,
+            "seed": task_seed(Task("t2"), 9),
             "temperature": 0.7,
             "max_tokens": 50,
             "top_p": 0.5,
@@ -137,7 +137,8 @@ def test_requests_of_one_host_run_at_once_and_are_told_apart(ready, server, chat
     (ready.candidate / "prompt.md").write_text("".join(f"Ticket: {n}\nQueue: {n}\n" for n in range(4)))
     replies = ready.run(chat(), [0, 1, 2, 3], slots=4, trials_per_host=4)
     assert all(reply.outcome == Scored(1.0) for reply in replies.values())
-    assert sorted(request["seed"] for request in server.requests) == [7, 8, 9, 10]
+    own = {task_seed(Task(f"t{n}"), 7 + n) for n in range(4)}
+    assert {request["seed"] for request in server.requests} == own
 
 
 @pytest.mark.parametrize(

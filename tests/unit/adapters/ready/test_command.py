@@ -14,7 +14,7 @@ import pytest
 from capevolve.adapters.ready.program import run_program
 from capevolve.adapters.records import Refusal
 from capevolve.errors import AdapterError
-from capevolve.model import Reason, Scored, Unmeasured
+from capevolve.model import Reason, Scored, Task, Unmeasured, task_seed
 
 ECHO = "import sys; sys.stdout.write(sys.stdin.read())"
 
@@ -44,10 +44,10 @@ def test_the_program_reads_the_task_without_its_target_and_the_seed(ready):
         "id": "t2",
         "input": "word 2",
         "metadata": {"family": "f"},
-        "seed": 9,
+        "seed": task_seed(Task("t2"), 9),
     }
     assert seen["line"].endswith("}\n")
-    assert (seen["CAPEVOLVE_SEED"], seen["MODE"]) == ("9", "slow")
+    assert (seen["CAPEVOLVE_SEED"], seen["MODE"]) == (str(task_seed(Task("t2"), 9)), "slow")
     assert seen["CAPEVOLVE_CANDIDATE"] == str(ready.candidate)
     assert seen["CAPEVOLVE_PROJECT"] == seen["cwd"] == str(ready.root)
     assert seen["argv"] == [str(ready.candidate / "word"), str(ready.root)]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from capevolve.errors import AdapterError
-from capevolve.model import Reason, Scored
+from capevolve.model import Reason, Scored, Task, task_seed
 
 PYTHON = {"kind": "python", "function": "agent:answer"}
 SEEN = "{'x': [str(candidate_dir), seed]}"
@@ -21,7 +21,7 @@ def output(reply):
 def test_a_function_gets_the_input_the_folder_and_the_seed(ready, word):
     ready.write("agent.py", f"{word} answer(input, candidate_dir, seed):\n    return [input, {SEEN}]\n")
     reply = ready.run(ready.ref(PYTHON), [2])[2]
-    assert output(reply) == ["word 2", {"x": [str(ready.candidate), 9]}]
+    assert output(reply) == ["word 2", {"x": [str(ready.candidate), task_seed(Task("t2"), 9)]}]
 
 
 def test_a_function_that_asks_for_the_task_gets_it_without_its_target(ready):
