@@ -44,7 +44,7 @@ class Adapter:
 SPEC = {
     "name": "faults",
     "splits": {"counts": {"train": 3, "val": 3, "test": 3}, "seed": 3},
-    "evaluation": {"num_trials": 2, "concurrency": 2, "retries": 0, "timeout_s": 20},
+    "evaluation": {"num_trials": 2, "concurrency": 2, "trials_per_host": 2, "retries": 0, "timeout_s": 20},
     "proposer": {"kind": "script", "file": "edits.yaml"},
     "search": {"max_iterations": 2},
     "gate": {"mode": "strict"},

@@ -20,7 +20,8 @@ import pytest
 import yaml
 
 from capevolve.evaluate import EvaluationRequest, evaluate
-from capevolve.ledger.trials import read_rollouts, read_trials
+from capevolve.ledger.rollouts import read_rollouts
+from capevolve.ledger.trials import read_trials
 from capevolve.runs import drive_run
 from capevolve.start import start_run
 
