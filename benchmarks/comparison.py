@@ -3,7 +3,8 @@
     python -m benchmarks.comparison [noop] [parallel] [straggler] [iterations]
         [--repetitions 3] [--scale 1.0] [--with package.module:factory]
 
-`inside` begins when the first trial can have begun: a trial's seconds before the first recorded result.
+`inside` begins when the first trial can have begun, a trial's seconds before the first recorded result, and
+ends with the last one.
 Repetitions are interleaved (A B C, B C A, ...), so that whatever else the machine does meets all alike. Every
 figure is a median with its least and greatest; "x plain" is the ratio within a repetition.
 """
@@ -88,14 +89,14 @@ def describe(workload: Workload, found: dict[str, list[Timing]]) -> list[str]:
     lines = [f"{workload.name}: {workload.rollouts} rollouts at {workload.concurrency}"]
     for name, timings in found.items():
         lost = [t.recorded for t in timings if t.recorded != workload.rollouts]
-        inside = [(t.recorded - t.first_rollouts) / (t.wall - t.first) for t in timings]
+        inside = [(t.recorded - t.first_rollouts) / (t.last - t.first) for t in timings]
         parts = [f"{spread([t.recorded / t.wall for t in timings], 0)} recorded/s"]
         parts += [f"{spread(inside, 0)} /s from the first result on"]
         if workload.critical_path:
             ratios = [t.wall / workload.critical_path for t in timings]
-            inside = [(t.wall - t.first + workload.shortest) / workload.critical_path for t in timings]
+            inside = [(t.last - t.first + workload.shortest) / workload.critical_path for t in timings]
             parts = [f"{spread(inside, 3)} x critical path {workload.critical_path:.2f} s inside"]
-            parts += [f"{spread(ratios, 3)} with the workers' start"]
+            parts += [f"{spread(ratios, 3)} with the workers' start and end"]
         if name != BASE and BASE in found:
             against = [mine.wall / other.wall for mine, other in zip(timings, found[BASE], strict=True)]
             parts.append(f"{spread(against)} x {BASE}")

@@ -60,15 +60,17 @@ class Timing:
     """One evaluation, timed.
 
     Attributes:
-        wall: Seconds of all of it, workers' start included.
+        wall: Seconds of all of it, the workers' start and end included.
         first: Seconds until the first rollouts were recorded.
         first_rollouts: How many these were.
+        last: Seconds until the last ones were.
         recorded: Rollouts found in what the evaluator keeps, afterwards.
     """
 
     wall: float
     first: float
     first_rollouts: int
+    last: float
     recorded: int
 
 
@@ -110,11 +112,12 @@ class Plain:
         begun = time.perf_counter()
         with ThreadPoolExecutor(workload.concurrency) as pool:
             rewards = list(pool.map(run, jobs))
+            last = time.perf_counter()
         result = {"mean": sum(rewards) / len(rewards), "n": len(rewards)}
         (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
         ended = time.perf_counter()
         recorded = len(log.read_text(encoding="utf-8").splitlines())
-        return Timing(ended - begun, firsts[0] - begun, 1, recorded)
+        return Timing(ended - begun, firsts[0] - begun, 1, last - begun, recorded)
 
     def iterate(self, workload: Workload, folder: Path, iterations: int) -> Sequence[float]:
         walls = []
@@ -212,7 +215,7 @@ async def _time_evaluation(run: OpenRun, seed_id: str) -> Timing:
     marks: list[tuple[float, int]] = []
 
     def note(progress: Progress) -> None:
-        if progress.done and not marks:
+        if progress.done:
             marks.append((time.perf_counter(), progress.done))
 
     begun = time.perf_counter()
@@ -220,7 +223,7 @@ async def _time_evaluation(run: OpenRun, seed_id: str) -> Timing:
     ended = time.perf_counter()
     with run.ledger.read() as connection:
         recorded = count_finished(connection, int(measured.evaluation_id))
-    return Timing(ended - begun, marks[0][0] - begun, marks[0][1], recorded)
+    return Timing(ended - begun, marks[0][0] - begun, marks[0][1], marks[-1][0] - begun, recorded)
 
 
 async def _time_iteration(run: OpenRun) -> float:

@@ -23,13 +23,13 @@ def plan_widths(slots: int, *, is_async: bool, cpus: int, trials_per_host: int |
     Args:
         slots: Trials at once in all, at least 1.
         is_async: Event loops spread over the processors; plain adapters get a process per slot up to 8.
-        cpus: Processors; beyond 8 slots plain adapters get at most two processes for each.
+        cpus: Processors; beyond 8 slots plain adapters get a process for each, at most 8.
         trials_per_host: Overrides both rules: no host runs more than this at once.
     """
     if trials_per_host is not None:
         hosts = -(-slots // trials_per_host)
     else:
-        threaded = min(MAX_SYNC_HOSTS, 2 * cpus)  # isolation is gone by then; more only start slower
+        threaded = min(MAX_SYNC_HOSTS, cpus)  # isolation is gone by then; more only start slower
         plain = slots if slots <= MAX_SYNC_HOSTS else threaded
         hosts = min(slots, cpus) if is_async else plain
     least, more = divmod(slots, hosts)

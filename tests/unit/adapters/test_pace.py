@@ -10,8 +10,8 @@ from capevolve.adapters.pace import MAX_AHEAD, Pace, plan_widths
     [
         (1, False, None, (1,)),
         (8, False, None, (1,) * 8),
-        (9, False, None, (2, 1, 1, 1, 1, 1, 1, 1)),
-        (20, False, None, (3, 3, 3, 3, 2, 2, 2, 2)),
+        (9, False, None, (3, 2, 2, 2)),
+        (20, False, None, (5, 5, 5, 5)),
         (1, True, None, (1,)),
         (2, True, None, (1, 1)),
         (7, True, None, (2, 2, 2, 1)),

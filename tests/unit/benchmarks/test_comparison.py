@@ -55,7 +55,7 @@ def test_the_engine_makes_whole_iterations(tmp_path):
 
 
 def test_lost_rollouts_are_shouted():
-    lines = describe(SMALL, {"plain": [Timing(1.0, 0.1, 1, 4)], "other": [Timing(2.0, 0.1, 1, 3)]})
+    lines = describe(SMALL, {"plain": [Timing(1.0, 0.1, 1, 1.0, 4)], "other": [Timing(2.0, 0.1, 1, 2.0, 3)]})
     assert "RECORDED ONLY" not in lines[1]
     assert "RECORDED ONLY [3]" in lines[2]
     assert "2.00 [2.00, 2.00] x plain" in lines[2]
