@@ -51,6 +51,9 @@ Clock = Callable[[], float]
 Admit = Callable[[int], Awaitable[None]]
 """Waits until so many calls of the target may begin, for all who share a deployment's limit."""
 
+CONTROL_ONLY = "A/A control only"
+"""Why a run ended that was made for the control; it is nobody's latest run."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunRef:

@@ -9,8 +9,8 @@ from pathlib import Path
 from capevolve.cli.console import err, out
 from capevolve.cli.evaluate import NO_PREFECT
 from capevolve.evaluate import EvaluationRequest, evaluate
-from capevolve.gate.control import CONTROL_ONLY, Control, describe_noise, refuse_noise, run_control
-from capevolve.runs import OpenRun, drive_run, end_run, new_run_id
+from capevolve.gate.control import Control, describe_noise, refuse_noise, run_control
+from capevolve.runs import CONTROL_ONLY, OpenRun, drive_run, end_run, new_run_id
 from capevolve.search.planning import read_remaining
 from capevolve.spec import load_spec
 from capevolve.start import start_run

@@ -11,11 +11,10 @@ from sqlalchemy import Connection
 
 from capevolve.candidates import Candidate, load_candidate, resolve_candidate
 from capevolve.errors import UserError
-from capevolve.gate.control import CONTROL_ONLY
 from capevolve.ledger.proposals import read_verdicts
 from capevolve.ledger.runs import list_runs, read_run
 from capevolve.ledger.store import Ledger
-from capevolve.runs import open_project_ledger
+from capevolve.runs import CONTROL_ONLY, open_project_ledger
 from capevolve.search.state import find_incumbent
 from capevolve.spec import LoadedSpec, load_spec
 

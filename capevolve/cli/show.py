@@ -33,7 +33,7 @@ _STYLES = {"accept": "green", "reject": "dim", "indecisive": "yellow"}
 def show_status(project: Path, run: str | None, *, as_json: bool) -> None:
     """Says how a run stands."""
     with found_run(project, run) as found:
-        facts = read_facts(found.ledger, found.run_id, now=time.time())
+        facts = read_facts(found.ledger, found.run_id, now=time.time(), with_matrix=False)
     if as_json:
         sys.stdout.write(build_status(facts).model_dump_json(indent=2) + "\n")
         return

@@ -32,9 +32,6 @@ from capevolve.stats import compare
 
 EVENT = "aa_control"
 
-CONTROL_ONLY = "A/A control only"
-"""Why a run ended that was made for the control; it is nobody's latest run."""
-
 
 @dataclass(frozen=True, slots=True)
 class Control:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from capevolve.model import Measurement
 from capevolve.stats import estimate_mean, james_stein, summarize
+from capevolve.stats.shrinkage import FEWEST
 
 
 class ValScore(BaseModel):
@@ -97,6 +98,8 @@ def shrink_scores(best_id: str, scores: Mapping[str, Measurement]) -> Shrunken |
     Returns:
         None when the best candidate has no mean with an error, or `james_stein` is undefined.
     """
+    if len(scores) < FEWEST:
+        return None
     usable = []
     for candidate_id, measurement in scores.items():
         estimate = estimate_mean(measurement)

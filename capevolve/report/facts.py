@@ -55,13 +55,14 @@ class _Rows:
     evaluations: tuple[EvaluationRecord, ...]
 
 
-def read_facts(ledger: Ledger, run_id: str, *, now: float) -> RunFacts:
+def read_facts(ledger: Ledger, run_id: str, *, now: float, with_matrix: bool = True) -> RunFacts:
     """Reads everything a report shows.
 
     Args:
         ledger: The project's ledger.
         run_id: The run.
         now: The time, in seconds since the epoch; it decides whether the driver counts as alive.
+        with_matrix: False leaves the matrix of tasks by candidates empty, which a glance does not show.
 
     Raises:
         LedgerError: The ledger does not know the run, or its splits were never frozen.
@@ -70,7 +71,7 @@ def read_facts(ledger: Ledger, run_id: str, *, now: float) -> RunFacts:
     with paused_collector(), ledger.read() as connection:
         rows = _read_rows(connection, run_id)
         measured = _read_val(connection, rows)
-        return _assemble(connection, rows, measured, now)
+        return _assemble(connection, rows, measured, now, with_matrix=with_matrix)
 
 
 def _read_rows(connection: Connection, run_id: str) -> _Rows:
@@ -142,6 +143,8 @@ def _assemble(
     rows: _Rows,
     measured: dict[str, tuple[EvaluationFacts, Measurement]],
     now: float,
+    *,
+    with_matrix: bool,
 ) -> RunFacts:
     record, run_id = rows.record, rows.record.id
     seed_id = record.seed_candidate
@@ -165,7 +168,7 @@ def _assemble(
         best_val=evaluations.get(best_id),
         iterations=iterations,
         trajectory=build_trajectory(seed_id, iterations, evaluations),
-        matrix=_build_matrix(seed_id, rows.proposals, measured),
+        matrix=_build_matrix(seed_id, rows.proposals, measured if with_matrix else {}),
         seal=read_seal(connection, run_id, rows.splits, rows.evaluations),
         final=final,
         shrinkage=shrink_scores(

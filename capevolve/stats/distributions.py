@@ -7,9 +7,12 @@ most commands never need it.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+
+_NORMAL = NormalDist()
 
 
 def normal_cdf(x: float) -> float:
@@ -40,12 +43,10 @@ def normal_quantile(q: float) -> float:
     Raises:
         ValueError: `q` is not in (0, 1).
 
-    Source: Moshier, Cephes `ndtri`, by `scipy.special`.
+    Source: Wichura (1988), AS 241, by the standard library: right to 1e-15, without the import of scipy.
     """
     _check_chance(q)
-    from scipy.special import ndtri
-
-    return float(ndtri(q))
+    return _NORMAL.inv_cdf(q)
 
 
 def t_cdf(x: float, df: float) -> float:
