@@ -139,6 +139,34 @@ class AsyncProbe(Probe):
         return self._answer(task, seed) if seed < 0 else self._keep(await self._call(task, ctx, seed))
 
 
+class HookedProbe(Probe):
+    """The same for an adapter whose trials a batch hook runs: it is called with the one task."""
+
+    def __init__(self, loaded: LoadedAdapter) -> None:
+        super().__init__(loaded)
+        self._hook = loaded.hook
+        self._reads_seed = True
+
+    async def run_target(self, task: Any, ctx: Any, *, seed: int) -> Any:
+        """One call of the user's hook, or what a question has scored."""
+        return self._answer(task, seed) if seed < 0 else self._keep(await self._run_hook(task, ctx, seed))
+
+    async def _run_hook(self, task: Any, ctx: Any, seed: int) -> Any:
+        self._rollouts.append(None)
+        many = self._hook == "run_trials"
+        if many:
+            given = self._adapter.run_trials([task], ctx, n_trials=1, base_seed=seed)
+        else:
+            given = self._adapter.run_batch([task], ctx, seed=seed)
+        given = await given if inspect.isawaitable(given) else given
+        rollouts = given.get(task.id) if isinstance(given, dict) else given
+        if many or not isinstance(given, dict):
+            rollouts = rollouts[0] if isinstance(rollouts, list | tuple) and len(rollouts) == 1 else None
+        if rollouts is None:
+            raise ValueError(f"{self._hook} returned not one rollout of task {task.id!r}")
+        return rollouts
+
+
 class _Report(Rollout):
     """An answer that no scorer sees."""
 
@@ -169,5 +197,7 @@ def make_probe() -> Probe:
     # Taken out: what the adapter starts has no use for them.
     target, ready = os.environ.pop(TARGET_VARIABLE), os.environ.pop(READY_VARIABLE, "")
     loaded = load_adapter(Path.cwd(), target, ready=ready)
+    if loaded.hook in ("run_trials", "run_batch"):
+        return HookedProbe(loaded)
     kind = AsyncProbe if inspect.iscoroutinefunction(loaded.instance.run_target) else Probe
     return kind(loaded)

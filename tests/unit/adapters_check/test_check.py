@@ -424,3 +424,37 @@ def test_a_scorer_that_rewards_anything_is_a_doubt(check):
         "a meaningless answer scores 1",
     ]
     assert "every reward was 1" in _notes(checked)
+
+
+HOOKS = {
+    "run_batch": "return {task.id: Rollout(task.id, output=(ctx / 'prompt.md').read_text()) for task in tasks}",
+    "run_trials": "return {t.id: [Rollout(t.id, output=(ctx / 'prompt.md').read_text())] for t in tasks}",
+}
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("hook", list(HOOKS))
+def test_an_adapter_whose_trials_a_batch_hook_runs_is_checked_by_its_hook(check, hook, kind):
+    extra = "seed" if hook == "run_batch" else "n_trials, base_seed"
+    checked = check(
+        f"""
+        class Adapter(Plain):
+            def run_target(self, task, ctx, *, seed):
+                raise NotImplementedError
+            {kind} {hook}(self, tasks, ctx, *, {extra}):
+                {HOOKS[hook]}
+        """
+    )
+    assert _problems(checked) == []
+    assert checked.calls.target == 4
+
+
+def test_a_batch_hook_that_leaves_its_task_out_is_a_problem(check):
+    checked = check(
+        """
+        class Adapter(Plain):
+            def run_batch(self, tasks, ctx, *, seed):
+                return {}
+        """
+    )
+    assert any("run_batch returned not one rollout of task 't'" in problem for problem in _problems(checked))
