@@ -74,6 +74,7 @@ async def check_adapter(
     timeout_s: float,
     deterministic: bool = False,
     editable: Sequence[str] | None = None,
+    memory_mb: int | None = None,
 ) -> AdapterCheck:
     """Runs one task a few times and judges what comes back.
 
@@ -83,11 +84,12 @@ async def check_adapter(
         seed: The seed of the first two calls; the third takes the next one.
         deterministic: What the spec declares of the target.
         editable: The files that a proposal may touch; None: all.
+        memory_mb: The address space of a host; None is no limit.
 
     Raises:
         AdapterError: The adapter cannot be loaded.
     """
-    checker = _Checker(adapter, task, seed, timeout_s)
+    checker = _Checker(adapter, task, seed, timeout_s, memory_mb)
     replies, seen, examined = await checker.try_candidate(candidate_dir)
     last = replies[-1]
     if isinstance(last.outcome, Unmeasured):
@@ -121,11 +123,14 @@ class _Seen:
 class _Checker:
     """Makes the calls and counts them."""
 
-    def __init__(self, adapter: AdapterRef, task: ListedTask, seed: int, timeout_s: float) -> None:
+    def __init__(
+        self, adapter: AdapterRef, task: ListedTask, seed: int, timeout_s: float, memory_mb: int | None
+    ) -> None:
         self._adapter = adapter
         self._task = task
         self._seed = seed
         self._timeout_s = timeout_s
+        self._memory_mb = memory_mb
         self._called: list[TrialReply] = []
         self._scored = 0
 
@@ -200,6 +205,7 @@ class _Checker:
             folder,
             slots=1,
             timeout_s=self._timeout_s,
+            memory_mb=self._memory_mb,
             grace_s=2.0,
             env={TARGET_VARIABLE: self._adapter.target, READY_VARIABLE: self._adapter.ready},
             prefetch=False,

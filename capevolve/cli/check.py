@@ -106,6 +106,7 @@ async def _check(loaded: LoadedSpec, show: Callable[[Finding], None]) -> Adapter
             timeout_s=loaded.spec.evaluation.timeout_s,
             deterministic=loaded.spec.evaluation.deterministic,
             editable=_list_editable(tree, loaded.spec.editable),
+            memory_mb=loaded.spec.evaluation.memory_mb,
         )
         changed = find_changes(folder, tree.candidate)
     tell(*checked.findings)

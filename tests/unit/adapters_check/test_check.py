@@ -458,3 +458,15 @@ def test_a_batch_hook_that_leaves_its_task_out_is_a_problem(check):
         """
     )
     assert any("run_batch returned not one rollout of task 't'" in problem for problem in _problems(checked))
+
+
+def test_the_limit_on_memory_holds_in_a_check_too(check):
+    checked = check(
+        """
+        class Adapter(Plain):
+            def run_target(self, task, ctx, *, seed):
+                return Rollout(task.id, output=str(len(bytearray(2_000_000_000))))
+        """,
+        memory_mb=1000,
+    )
+    assert any("over the memory limit of 1000 MB" in problem for problem in _problems(checked))
