@@ -206,6 +206,26 @@ def status(
 
 
 @app.command()
+def log(run: RunArgument = None, project: ProjectOption = HERE) -> None:
+    """Show where a run's candidates come from, each below the one it edited, with the gate's verdicts."""
+    from capevolve.cli.lineage import show_log
+
+    show_log(project, run)
+
+
+@app.command()
+def show(
+    candidate: Annotated[str, typer.Argument(help="A candidate's id, or `best`, or `seed`.")] = "best",
+    project: ProjectOption = HERE,
+    run: Annotated[str | None, typer.Option("--run", help="The run; left out, the latest.")] = None,
+) -> None:
+    """Show a candidate: its origin, its verdict stage by stage, its files, and what it changed."""
+    from capevolve.cli.lineage import show_candidate
+
+    show_candidate(project, run, candidate)
+
+
+@app.command()
 def diff(
     candidate: Annotated[str, typer.Argument(help="A candidate's id, or `best`.")] = "best",
     against: Annotated[str, typer.Argument(help="What to compare with: an id, or `seed`.")] = "seed",
