@@ -12,7 +12,15 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from capevolve.candidates import Candidate, Tree, load_candidate, read_tree, store_candidate, write_candidate
+from capevolve.candidates import (
+    Candidate,
+    Tree,
+    load_candidate,
+    read_file,
+    read_tree,
+    store_candidate,
+    write_candidate,
+)
 from capevolve.canonical import digest_bytes
 from capevolve.errors import LedgerError, TamperError, UserError
 from capevolve.failpoints import failpoint
@@ -33,6 +41,7 @@ from capevolve.proposers.brief import Brief, build_brief
 from capevolve.proposers.command import CommandProposer
 from capevolve.proposers.draft import Draft, Proposer
 from capevolve.proposers.script import load_script
+from capevolve.proposers.syntax import find_unreadable
 from capevolve.runs import OpenRun
 from capevolve.spec import CommandProposerSpec, ProjectSpec
 
@@ -214,6 +223,11 @@ def _classify(
     forbidden = find_forbidden(parent, tree.candidate, run.spec.editable)
     if forbidden:
         return "invalid", f"not editable: {', '.join(forbidden)}"
+    before = {file.path: read_file(connection, file) for file in parent.files}
+    after = {file.path: tree.blobs[file.digest] for file in tree.candidate.files}
+    unreadable = find_unreadable(before, after)
+    if unreadable:
+        return "invalid", "; ".join(unreadable)
     record = read_run(connection, run.id)
     earlier = {p.candidate_id: p.iteration for p in read_proposals(connection, run.id) if p.candidate_id}
     earlier.setdefault(record.seed_candidate, 0)

@@ -134,6 +134,7 @@ def test_a_script_without_more_edits_is_exhausted(make_run):
         ('open("big", "wb").truncate(70 * 2**20)', "larger than"),
         ('open(b"caf\\xe9", "w")', "UTF-8"),
         ('open("tools/extra.py", "w")', "not editable: tools/extra.py"),
+        ('open("caf.json", "w").write("{")', "caf.json is not JSON: "),
         ('os.remove("tools/run.py")', "not editable: tools/run.py"),
         ('os.chmod("tools/run.py", 0o755)', "not editable: tools/run.py"),
         ("import shutil; shutil.rmtree(os.getcwd())", "does not exist"),
