@@ -56,35 +56,32 @@ def wait_until_none_is_left(project, seconds):
     assert left == []
 
 
-def test_ctrl_c_stops_within_seconds_leaves_nothing_running_and_can_be_resumed(slow):
-    process = start(slow, "--run", "r1")
-    wait_for_calls(slow, 3)
+def stop(process, number, code):
+    """Signals a run and sees it end in good order, saying how to go on."""
     begun = time.monotonic()
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     _, errors = process.communicate(timeout=30)
     assert time.monotonic() - begun < 10
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "Traceback" not in errors
     assert "--resume r1" in errors
+
+
+def test_ctrl_c_and_sigterm_stop_within_seconds_leave_nothing_running_and_can_be_resumed(slow):
+    process = start(slow, "--run", "r1")
+    wait_for_calls(slow, 3)
+    stop(process, signal.SIGINT, 130)
+    wait_until_none_is_left(slow, 5)
+    called = len(slow.calls())
+    process = start(slow, "--resume", "r1")
+    wait_for_calls(slow, called + 1)
+    stop(process, signal.SIGTERM, 143)
     wait_until_none_is_left(slow, 5)
     resumed = start(slow, "--resume", "r1")
     out, errors = resumed.communicate(timeout=120)
     assert resumed.returncode == 0, errors
     assert "test delta" in out
     slow.check_calls("r1")
-
-
-def test_sigterm_stops_as_ctrl_c_does(slow):
-    process = start(slow, "--run", "r1")
-    wait_for_calls(slow, 1)
-    begun = time.monotonic()
-    os.kill(process.pid, signal.SIGTERM)
-    _, errors = process.communicate(timeout=30)
-    assert time.monotonic() - begun < 10
-    assert process.returncode == 143
-    assert "Traceback" not in errors
-    assert "--resume r1" in errors
-    wait_until_none_is_left(slow, 5)
 
 
 def test_a_killed_run_is_resumed_calls_nothing_twice_and_ends_as_if_undisturbed(slow, undisturbed):

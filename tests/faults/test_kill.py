@@ -43,7 +43,9 @@ def test_a_kill_at_the_first_and_at_a_late_pass_of_a_step_changes_nothing(projec
     outcome, steps, _ = undisturbed
     # How many results share a commit varies, so the last commit is not known by its number.
     late = steps[step] * 2 // 3 if step in VARYING else steps[step]
-    for occurrence in sorted({1, late} - {0}):
+    # On PostgreSQL only the late one: what differs there are the ledger's transactions.
+    first = set() if project.url.startswith("postgresql") else {1}
+    for occurrence in sorted((first | {late}) - {0}) or [1]:
         run_id = f"killed-{occurrence}"
         project.calls_path.unlink(missing_ok=True)
         assert project.run(run_id, CAPEVOLVE_FAILPOINT=f"{step}:{occurrence}") == -9

@@ -77,12 +77,12 @@ def check_kills(project, undisturbed_confirm, step: str, thirds: tuple[int, ...]
         ledger.close()
 
 
-@pytest.mark.parametrize("step", ["evaluate.after_commit", "gate.measured"])
+@pytest.mark.parametrize(("step", "thirds"), [("evaluate.after_commit", (1, 2)), ("gate.measured", (2,))])
 def test_a_killed_confirmation_resumes_inside_its_look(
-    tmp_path: Path, undisturbed_confirm, write_fault_project, step: str
+    tmp_path: Path, undisturbed_confirm, write_fault_project, step: str, thirds: tuple[int, ...]
 ):
     project = write_fault_project(tmp_path / "project", tmp_path / "calls", None, 15, CHANGES, EDITS)
-    check_kills(project, undisturbed_confirm, step, (1, 2))
+    check_kills(project, undisturbed_confirm, step, thirds)
 
 
 @pytest.mark.both_ledgers

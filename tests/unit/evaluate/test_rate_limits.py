@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
@@ -147,11 +146,13 @@ def test_a_date_as_retry_after_is_obeyed(make_plain_lab, server):
 
 
 def test_a_fixed_concurrency_waits_and_does_not_halve(make_plain_lab, server):
-    server.refused, server.wait = {0}, lambda: "0.3"
+    server.refused, server.wait = {0}, lambda: "0.8"
     lab = make_plain_lab(tasks=3, concurrency=2, adaptive=False, trials_per_host=2)
     assert all(task.rewards for task in lab.evaluate().tasks)
-    assert sum(gap < 0.3 for gap in gaps_after(server, 0)) <= 1
-    assert read_log(lab)[0] == Course(times=1, lowest=2, top=2, longest_s=0.3)
+    gaps = gaps_after(server, 0)
+    assert not [gap for gap in gaps if 0.4 < gap < 0.8], "only what began before the answer was read"
+    assert max(gaps) >= 0.8
+    assert read_log(lab)[0] == Course(times=1, lowest=2, top=2, longest_s=0.8)
 
 
 def test_a_trial_that_stays_rate_limited_is_missing_data_that_says_so(make_plain_lab, server):
@@ -169,9 +170,9 @@ def test_a_trial_that_stays_rate_limited_is_missing_data_that_says_so(make_plain
 
 def test_the_calls_of_a_run_keep_to_its_rate_from_the_first_host_on(make_plain_lab, server):
     lab = make_plain_lab("ok", tasks=5, concurrency=4, requests_per_minute=150)  # burst 2, then one in 0.4 s
+    begun = time.time()
     lab.evaluate()
-    first, *later = server.times[1:]
-    assert [round(b - a, 2) >= 0.35 for a, b in itertools.pairwise([first, *later])] == [True] * 3
+    assert all(at - begun >= 0.4 * number for number, at in enumerate(server.times[1:]))
 
 
 DRIVER = """
@@ -197,7 +198,7 @@ def test_a_run_killed_while_it_waits_goes_on_and_still_waits(make_plain_lab, ser
     limit = time.monotonic() + 60.0
     while len(server.requests) < 2 and time.monotonic() < limit:
         time.sleep(0.02)
-    time.sleep(0.3)
+    time.sleep(0.6)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert all(task.rewards for task in lab.evaluate().tasks)
