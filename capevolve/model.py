@@ -113,6 +113,9 @@ class Reason(StrEnum):
     INVALID_SCORE = "invalid_score"
 
 
+SCORERS_FAULTS = frozenset({Reason.SCORER_ERROR, Reason.INVALID_SCORE})
+"""The reasons of a trial whose target left a rollout: its scorer was called."""
+
 TOO_SLOW = "timeout: the agent was "
 """What the feedback of a trial begins with that scores 0 because it was over its limit."""
 

@@ -27,6 +27,7 @@ from capevolve.adapters.trial import (
     describe_error,
     is_agent_failure,
     judge_score,
+    start_target,
     tail_of_traceback,
 )
 from capevolve.adapters.wire import Progress, Returned
@@ -193,10 +194,8 @@ class BatchCaller:
             _blame(case, error, "run_target")
 
     def _start(self, case: Case) -> Any:
-        seed = case.request.seed
-        if self._loaded.seed_by_name:
-            return self._adapter.run_target(case.task, self._ctx, seed=seed)
-        return self._adapter.run_target(case.task, self._ctx, seed)
+        target, by_name = self._adapter.run_target, self._loaded.seed_by_name
+        return start_target(target, case.task, self._ctx, case.request.seed, by_name=by_name)
 
     def _score(self, cases: Sequence[Case]) -> None:
         """Scores trials of one number: by `score_batch(tasks, {id: Rollout})`, what it omits by `score`."""

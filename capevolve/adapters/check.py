@@ -27,7 +27,7 @@ from capevolve.adapters.pool import HostPool
 from capevolve.adapters.probe import AGAIN, EMPTY, NONSENSE, READY_VARIABLE, REPORT, TARGET_VARIABLE, TRUTH
 from capevolve.adapters.records import AdapterRef, ListedTask, TrialReply, TrialRequest
 from capevolve.errors import AdapterError, OutsideError
-from capevolve.model import Scored, Unmeasured
+from capevolve.model import SCORERS_FAULTS, Scored, Unmeasured
 
 MOST_CALLS = 4
 """Calls of the target that a check makes at most: a seed, the same seed, another, an altered candidate."""
@@ -186,14 +186,12 @@ class _Checker:
                 return AlteredTrial(how)
 
     async def _call(self, pool: HostPool, seed: int) -> TrialReply:
-        reply = await self._send(pool, seed)
+        reply = await self._ask(pool, seed)
         self._called.append(reply)
         return reply
 
-    async def _ask(self, pool: HostPool, question: int) -> TrialReply:
-        return await self._send(pool, question)
-
-    async def _send(self, pool: HostPool, seed: int) -> TrialReply:
+    async def _ask(self, pool: HostPool, seed: int) -> TrialReply:
+        """One trial; a seed below 0 is a question of the probe."""
         pool.submit([TrialRequest(0, self._task.id, self._task.digest, 0, seed)])
         (reply,) = await pool.replies()
         self._scored += seed != REPORT and _was_scored(reply)
@@ -216,4 +214,4 @@ def _was_scored(reply: TrialReply) -> bool:
     """True unless the trial ended before its scorer was called."""
     if isinstance(reply.outcome, Scored):
         return "traceback" not in read_payload(reply)
-    return reply.outcome.reason in ("scorer_error", "invalid_score")
+    return reply.outcome.reason in SCORERS_FAULTS

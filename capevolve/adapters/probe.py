@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from capevolve.adapters.loader import LoadedAdapter, load_adapter
+from capevolve.adapters.trial import start_target
 from capevolve.model import Rollout, Score
 
 TARGET_VARIABLE = "CAPEVOLVE_PROBE_TARGET"
@@ -109,9 +110,7 @@ class Probe:
 
     def _call(self, task: Any, ctx: Any, seed: int) -> Any:
         self._rollouts.append(None)
-        if self._by_name:
-            return self._adapter.run_target(task, ctx, seed=seed)
-        return self._adapter.run_target(task, ctx, seed)
+        return start_target(self._adapter.run_target, task, ctx, seed, by_name=self._by_name)
 
     def _keep(self, rollout: Any) -> Any:
         self._rollouts[-1] = _copy(rollout)

@@ -117,10 +117,7 @@ class TrialRunner:
         return in_time
 
     async def _run_target(self, request: TrialRequest, task: Any) -> Any:
-        if self._seed_by_name:
-            rollout = self._target(task, self._ctx, seed=request.seed)
-        else:
-            rollout = self._target(task, self._ctx, request.seed)
+        rollout = start_target(self._target, task, self._ctx, request.seed, by_name=self._seed_by_name)
         return await self._settle(rollout) if inspect.isawaitable(rollout) else rollout
 
     async def _run_score(
@@ -138,6 +135,11 @@ class TrialRunner:
             raise
         except Exception as error:  # a user's property or __repr__ may raise anything
             raise TrialError(Reason.INVALID_SCORE, describe_error(error, "score")) from error
+
+
+def start_target(run_target: Callable[..., Any], task: Any, ctx: Any, seed: int, *, by_name: bool) -> Any:
+    """Calls an adapter's `run_target` in the way that it takes its seed; the result may be awaitable."""
+    return run_target(task, ctx, seed=seed) if by_name else run_target(task, ctx, seed)
 
 
 def is_agent_failure(error: BaseException) -> bool:

@@ -14,13 +14,12 @@ from sqlalchemy import Connection
 from capevolve.candidates import Candidate, diff_candidates, load_candidate, read_file
 from capevolve.cli.console import out
 from capevolve.cli.find import Found, find_candidate, found_run
+from capevolve.cli.show import TONE_STYLES
 from capevolve.ledger.proposals import VerdictRecord, read_verdicts
 from capevolve.model import StageVerdict
 from capevolve.report import read_facts
 from capevolve.report.rows import CandidateRow, candidate_rows
 from capevolve.report.values import IterationFacts, RunFacts
-
-_STYLES = {"accept": "green", "reject": "dim", "indecisive": "yellow"}
 
 
 def show_log(project: Path, run: str | None) -> None:
@@ -43,15 +42,14 @@ def build_lineage(facts: RunFacts) -> Tree:
     tree = Tree(escape(f"{seed.candidate} {seed.verdict}: val {seed.val}"), guide_style="dim")
     places = {facts.seed_id: tree}
     for iteration, row in zip(facts.iterations, rows, strict=True):
-        place = places[iteration.parent_id].add(escape(_describe(row)), style=_STYLES.get(row.tone, ""))
+        place = places[iteration.parent_id].add(escape(_describe(row)), style=TONE_STYLES.get(row.tone, ""))
         if iteration.candidate_id is not None:
             places.setdefault(iteration.candidate_id, place)
     return tree
 
 
 def _describe(row: CandidateRow) -> str:
-    head = f"#{row.number} {row.candidate} {row.verdict}"
-    lines = [head if row.val == "" else f"{head}: val {row.val}", row.summary, row.reason]
+    lines = [f"#{row.number} {row.candidate} {row.verdict}: val {row.val}", row.summary, row.reason]
     return "\n".join(line for line in lines if line)
 
 

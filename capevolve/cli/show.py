@@ -27,7 +27,8 @@ from capevolve.spec import LoadedSpec
 WIDE = 130
 """From this width on the reasons of the verdicts are shown too; the report always has them."""
 
-_STYLES = {"accept": "green", "reject": "dim", "indecisive": "yellow"}
+TONE_STYLES = {"accept": "green", "reject": "dim", "indecisive": "yellow"}
+"""How a row of candidates looks, by its tone; others look plain."""
 
 
 def show_status(project: Path, run: str | None, *, as_json: bool) -> None:
@@ -91,7 +92,7 @@ def _show_facts(facts: RunFacts) -> None:
         table.add_column(column, no_wrap=True)
     table.add_column(columns[-1], overflow="fold")
     for row in candidate_rows(facts):
-        table.add_row(*map(escape, row.cells[: len(columns)]), style=_STYLES.get(row.tone))
+        table.add_row(*map(escape, row.cells[: len(columns)]), style=TONE_STYLES.get(row.tone))
     out.print(table)
     for name, evaluation in (("baseline", facts.baseline), ("best", facts.best_val)):
         score = None if evaluation is None else evaluation.score

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import lru_cache
 
@@ -16,7 +15,8 @@ from capevolve.design.hurdles import (
 )
 from capevolve.design.passage import Stage, find_passage, find_raced_tasks, find_smallest
 from capevolve.design.values import POWER, Effect
-from capevolve.gate.confirm.profile import FEWEST_TO_PART, ConfirmProfile
+from capevolve.gate.confirm.case import count_part
+from capevolve.gate.confirm.profile import ConfirmProfile
 from capevolve.stats import planning_se
 
 _HIGHEST = 40.0
@@ -48,8 +48,7 @@ def confirm_hurdles(
             return plain
         if se:
             return cap_effect(_find_factor(screen_stages(profile, n)) * se)
-        raced = (m for m in range(n + 1) if can_reach(profile.race_kill_p, m, k, record_trials))
-        changed = find_raced_tasks(n, n_raced, next(raced, n + 1), POWER)
+        changed = _find_seen(profile.race_kill_p, n, n_raced, k, record_trials)
         return Effect(None, _UNRACED) if changed is None else Effect(max(plain.value, changed / n))
 
     def find_through(n: int, k: int) -> Effect:
@@ -78,32 +77,31 @@ _UNRACED = "the race can miss every task that changes"
 _UNPEEKED = "the peek can miss every task that changes"
 
 
+def _find_seen(limit: float, n: int, n_part: int, k_candidate: int, k_incumbent: int) -> int | None:
+    """How many of n tasks must change for a random part of them to come within a stage's limit."""
+    enough = (m for m in range(n + 1) if can_reach(limit, m, k_candidate, k_incumbent))
+    return find_raced_tasks(n, n_part, next(enough, n + 1), POWER)
+
+
 def _find_changed(profile: ConfirmProfile, n: int, look_trials: int, screened: float) -> Effect:
     """Without noise: the smallest share of tasks, no less than `screened`, whose change the looks accept."""
     fewest = round(screened * n)
     n_peeked = count_part(profile.peek_frac, n)
     if n_peeked:
         first = profile.looks[0] * look_trials
-        seen = (m for m in range(n + 1) if can_reach(profile.peek_p, m, first, first))
-        peeked = find_raced_tasks(n, n_peeked, next(seen, n + 1), POWER)
+        peeked = _find_seen(profile.peek_p, n, n_peeked, first, first)
         if peeked is None:
             return Effect(None, _UNPEEKED)
         fewest = max(fewest, peeked)
     for changed in range(fewest, n + 1):
         trials = 0
-        for stage, units in zip(look_stages(profile, 1), profile.looks, strict=True):
+        for stage, units in zip(_list_looks(profile), profile.looks, strict=True):
             trials += units * look_trials
             if stage.accept_at is not None and can_reach(stage.accept_at, changed, trials, trials):
                 return Effect(changed / n)
             if not can_reach(stage.reject_above, changed, trials, trials):
                 break
     return Effect(None, BEYOND)
-
-
-def count_part(share: float, n_tasks: int) -> int:
-    """Returns how many of the val tasks race, or are peeked at; 0 where there is no such stage."""
-    part = math.ceil(share * n_tasks)
-    return 0 if n_tasks < FEWEST_TO_PART or part >= n_tasks else part
 
 
 def screen_stages(profile: ConfirmProfile, n_tasks: int) -> tuple[Stage, ...]:
@@ -116,10 +114,15 @@ def screen_stages(profile: ConfirmProfile, n_tasks: int) -> tuple[Stage, ...]:
 
 def look_stages(profile: ConfirmProfile, n_tasks: int) -> tuple[Stage, ...]:
     """Returns the peek, where there is one on so many val tasks, and the looks of a confirmation."""
+    looks = _list_looks(profile)
+    if not count_part(profile.peek_frac, n_tasks):
+        return looks
+    return (Stage(profile.peek_frac * looks[0].share, None, profile.peek_p), *looks)
+
+
+def _list_looks(profile: ConfirmProfile) -> tuple[Stage, ...]:
     total, units = sum(profile.looks), 0
     stages = []
-    if count_part(profile.peek_frac, n_tasks):
-        stages.append(Stage(profile.peek_frac * profile.looks[0] / total, None, profile.peek_p))
     for number, (more, limit) in enumerate(zip(profile.looks, profile.limits, strict=True)):
         units += more
         last = number == len(profile.looks) - 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from capevolve.design.confirmation import count_part
 from capevolve.design.standin import list_stages, size_look
 from capevolve.errors import UserError
+from capevolve.gate.confirm.case import count_part
 from capevolve.gate.confirm.profile import ConfirmProfile
 from capevolve.gate.confirm.seeds import PEEK, RACE
 from capevolve.gate.confirm.sizing import refuse_hopeless

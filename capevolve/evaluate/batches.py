@@ -9,12 +9,11 @@ from capevolve.evaluate.flight import Arm
 from capevolve.ledger.trials import Claim
 
 
-async def arrange_arm(arm: Arm) -> bool:
+def arrange_arm(arm: Arm, hook: str) -> bool:
     """Orders an arm's trials by the calls of its adapter's batch hook; False when none is used."""
     size = arm.pool.call_size()
     if size:
-        facts = await arm.pool.facts()
-        calls = arrange_calls(arm.todo, size, many_trials=facts.hook == "run_trials")
+        calls = arrange_calls(arm.todo, size, many_trials=hook == "run_trials")
         arm.todo = deque(claim for call in calls for claim in call)
         arm.calls = {(c.task_id, c.trial): number for number, call in enumerate(calls) for c in call}
     return size > 0

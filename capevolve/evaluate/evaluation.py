@@ -271,10 +271,11 @@ async def _execute(
             stack.callback(copy.remove)
             pool = make_pool(run, folder, expected=len(work.plan.todo), prefetch=prefetch)
             await stack.enter_async_context(pool)
-            check_adapter(opened.record, await pool.facts())
+            facts = await pool.facts()
+            check_adapter(opened.record, facts)
             digests = {task.id: task.digest for task in work.tasks}
             arm = Arm(work.fence, pool, digests, deque(work.plan.todo), copy.check)
-            if await arrange_arm(arm):
+            if arrange_arm(arm, facts.hook):
                 prefetch = False  # a call is claimed when it begins
             arms.append(arm)
         executor = Executor(

@@ -11,7 +11,7 @@ from capevolve.ledger.evaluations import EvaluationRecord
 from capevolve.ledger.outcomes import Outcomes, read_outcomes
 from capevolve.ledger.runs import read_split
 from capevolve.ledger.trials import TrialRow
-from capevolve.model import Measurement, Scored, TaskOutcomes, TaskRef, Unmeasured
+from capevolve.model import Measurement, Scored, TaskRef, Unmeasured
 
 
 def read_measurement(
@@ -25,7 +25,15 @@ def build_measurement(
     evaluation: EvaluationRecord, tasks: Sequence[TaskRef], outcomes: Outcomes
 ) -> Measurement:
     """The measurement that outcomes make over the given tasks, in their order."""
-    return _measurement(evaluation, tuple(outcomes.of(task) for task in tasks))
+    return Measurement(
+        evaluation_id=str(evaluation.id),
+        candidate_id=evaluation.key.candidate_id,
+        split=evaluation.key.split,
+        num_trials=evaluation.key.num_trials,
+        base_seed=evaluation.key.base_seed,
+        subset=evaluation.key.subset is not None,
+        tasks=tuple(outcomes.of(task) for task in tasks),
+    )
 
 
 def read_tasks(connection: Connection, evaluation: EvaluationRecord) -> tuple[TaskRef, ...]:
@@ -45,30 +53,12 @@ def reduce_trials(
     evaluation: EvaluationRecord, tasks: Sequence[TaskRef], rows: Sequence[TrialRow]
 ) -> Measurement:
     """Groups finished trials by task. Claimed trials have no result yet and are left out."""
-    by_task: dict[str, list[TrialRow]] = defaultdict(list)
-    for row in rows:
-        by_task[row.task_id].append(row)
-    return _measurement(evaluation, tuple(_outcomes(task, by_task[task.id]) for task in tasks))
-
-
-def _measurement(evaluation: EvaluationRecord, tasks: tuple[TaskOutcomes, ...]) -> Measurement:
-    return Measurement(
-        evaluation_id=str(evaluation.id),
-        candidate_id=evaluation.key.candidate_id,
-        split=evaluation.key.split,
-        num_trials=evaluation.key.num_trials,
-        base_seed=evaluation.key.base_seed,
-        subset=evaluation.key.subset is not None,
-        tasks=tasks,
-    )
-
-
-def _outcomes(task: TaskRef, rows: Sequence[TrialRow]) -> TaskOutcomes:
-    ordered = sorted(rows, key=lambda row: row.trial)
-    outcomes = [row.outcome for row in ordered]
-    return TaskOutcomes(
-        task.id,
-        rewards=tuple(outcome.reward for outcome in outcomes if isinstance(outcome, Scored)),
-        unmeasured=tuple(outcome for outcome in outcomes if isinstance(outcome, Unmeasured)),
-        cluster=task.cluster,
-    )
+    rewards: dict[str, list[float]] = defaultdict(list)
+    unmeasured: dict[str, list[Unmeasured]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.trial):
+        if isinstance(row.outcome, Scored):
+            rewards[row.task_id].append(row.outcome.reward)
+        elif row.outcome is not None:
+            unmeasured[row.task_id].append(row.outcome)
+    finished = sum(row.outcome is not None for row in rows)
+    return build_measurement(evaluation, tasks, Outcomes(rewards, unmeasured, finished))

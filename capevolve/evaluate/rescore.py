@@ -38,6 +38,7 @@ from capevolve.spec.models import EvaluationSpec
 AGENT_FAILED = "the agent failed: 0 under any scorer"
 
 _PAGE = 64
+_UNFIT = frozenset(Unfit)
 
 Clock = Callable[[], float]
 
@@ -231,11 +232,10 @@ class _Work:
     def _read_items(self) -> Iterator[_Item]:
         """The rollouts to score; what cannot be scored is settled on the way."""
         with self.ledger.read() as connection:
-            known = read_rescores(connection, self.evaluation.id, self.adapter_digest)
             rows = {(row.task_id, row.trial): row for row in read_trials(connection, self.evaluation.id)}
-        final = {key for key, row in known.items() if row.reward is not None or row.reason in set(Unfit)}
-        if self.again:
-            final = set()
+            known = read_rescores(connection, self.evaluation.id, self.adapter_digest)
+        settled = known.items() if not self.again else ()
+        final = {key for key, row in settled if row.reward is not None or row.reason in _UNFIT}
         for rollout in self._read_rollouts():
             row = rows.get((rollout.task_id, rollout.trial))
             if row is None or (row.task_id, row.trial) in final:

@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from capevolve.ledger.trials import TrialRow
-from capevolve.model import Reason, Scored, Unmeasured
+from capevolve.model import SCORERS_FAULTS, Scored, Unmeasured
 
 _FIELDS = ("output", "trace", "tool_calls", "metadata")
-_SCORERS_FAULTS = frozenset({Reason.SCORER_ERROR, Reason.INVALID_SCORE})
 
 
 class Unfit(StrEnum):
@@ -38,7 +37,7 @@ def read_stored(row: TrialRow, payload: str) -> Stored:
         left no rollout, by a fault of its infrastructure, so that there never was anything to score.
     """
     outcome = row.outcome
-    if outcome is None or (isinstance(outcome, Unmeasured) and outcome.reason not in _SCORERS_FAULTS):
+    if outcome is None or (isinstance(outcome, Unmeasured) and outcome.reason not in SCORERS_FAULTS):
         return None
     try:
         stored = json.loads(payload)

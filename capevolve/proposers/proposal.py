@@ -223,8 +223,9 @@ def _classify(
     forbidden = find_forbidden(parent, tree.candidate, run.spec.editable)
     if forbidden:
         return "invalid", f"not editable: {', '.join(forbidden)}"
-    before = {file.path: read_file(connection, file) for file in parent.files}
-    after = {file.path: tree.blobs[file.digest] for file in tree.candidate.files}
+    changed = set(list_changed(parent, tree.candidate))
+    before = {file.path: read_file(connection, file) for file in parent.files if file.path in changed}
+    after = {f.path: tree.blobs[f.digest] for f in tree.candidate.files if f.path in changed}
     unreadable = find_unreadable(before, after)
     if unreadable:
         return "invalid", "; ".join(unreadable)
@@ -239,10 +240,15 @@ def _classify(
 
 def find_forbidden(old: Candidate, new: Candidate, patterns: tuple[str, ...]) -> list[str]:
     """The changed paths that no pattern allows; `*` also matches across folders."""
+    changed = list_changed(old, new)
+    return [path for path in changed if not any(_matches(path, pattern) for pattern in patterns)]
+
+
+def list_changed(old: Candidate, new: Candidate) -> list[str]:
+    """The paths of files that one of them has and the other has not, or not the same; sorted."""
     before = {file.path: file for file in old.files}
     after = {file.path: file for file in new.files}
-    changed = (path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
-    return sorted(path for path in changed if not any(_matches(path, pattern) for pattern in patterns))
+    return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
 def _matches(path: str, pattern: str) -> bool:

@@ -105,11 +105,17 @@ def split_peek(
     return _part(ids, profile.peek_frac, [run_seed, subject, PEEK])
 
 
+def count_part(share: float, n_tasks: int) -> int:
+    """Returns how many of the val tasks race, or are peeked at; 0 where there is no such stage."""
+    part = math.ceil(share * n_tasks)
+    return 0 if n_tasks < FEWEST_TO_PART or part >= n_tasks else part
+
+
 def _part(
     ids: Sequence[str], share: float, key: list[int | str]
 ) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    count = math.ceil(share * len(ids))
-    if len(ids) < FEWEST_TO_PART or count >= len(ids):
+    count = count_part(share, len(ids))
+    if not count:
         return (), None
     shuffled = sorted(ids, key=lambda task_id: digest([*key, task_id]))
     chosen = frozenset(shuffled[:count])

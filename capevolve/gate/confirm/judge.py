@@ -150,9 +150,8 @@ class _Trail:
             raise AssertionError("peek and look measure both arms")
         self.fresh += ((evidence.candidate, evidence.incumbent),)
         ids = [task.task_id for task in self.case.record.tasks]
-        return join_measurements([pair[0] for pair in self.fresh], ids), join_measurements(
-            [pair[1] for pair in self.fresh], ids
-        )
+        mine, theirs = zip(*self.fresh, strict=True)
+        return join_measurements(mine, ids), join_measurements(theirs, ids)
 
     def _describe_fresh(self, mine: Measurement, found: Comparison) -> str:
         profile = self.case.profile
